@@ -1,0 +1,11 @@
+//! What failed.
+//!
+//! A core dump or the text of a stack trace becomes a [`Report`]: the kind of failure and a stack for each
+//! thread, as reported. Matching it with the binaries is a later step, so that a report can be read without
+//! them. Bytes and text in, values out; nothing panics on what they contain.
+
+pub mod report;
+
+pub use report::{
+    Frame, FrameOrigin, Kind, Location, ModuleRef, Position, Report, Signal, Source, SymbolRef, Thread,
+};

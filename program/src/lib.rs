@@ -1,0 +1,11 @@
+//! The model of a binary.
+//!
+//! ELF, DWARF and machine code become functions, blocks, memory accesses, statements and variables. Bytes
+//! in, values out: no file is opened here ([`Files`] hands the bytes over), nothing is printed, and nothing
+//! panics on what a file contains. Whatever is not asked for is not parsed.
+
+pub mod addr;
+pub mod files;
+
+pub use addr::{BuildId, FileOffset, LinkAddr, LinkRange, ModuleId, Pc, RunAddr};
+pub use files::{FileRequest, Files};
