@@ -1,0 +1,71 @@
+//! The files of this host, handed to the program model.
+
+use std::path::{Path, PathBuf};
+
+use elsa::sync::{FrozenMap, FrozenVec};
+use program::{FileRequest, Files};
+
+use super::lookup;
+use super::mapped::{FileError, MappedFile};
+
+/// One binary's surroundings: finds and maps its debug files, and keeps every byte alive that was handed out.
+pub struct HostFiles {
+    binary: PathBuf,
+    debug_folders: Vec<PathBuf>,
+    maps: FrozenMap<PathBuf, Box<Option<MappedFile>>>,
+    own: FrozenVec<Box<MappedFile>>,
+    kept: FrozenVec<Vec<u8>>,
+}
+
+impl HostFiles {
+    /// The surroundings of the binary at `binary`.
+    #[must_use]
+    pub fn of(binary: &Path) -> Self {
+        Self::with_debug_folders(binary, Vec::new())
+    }
+
+    /// The same, with folders searched before the global debug folders.
+    #[must_use]
+    pub fn with_debug_folders(binary: &Path, debug_folders: Vec<PathBuf>) -> Self {
+        Self {
+            binary: binary.to_owned(),
+            debug_folders,
+            maps: FrozenMap::new(),
+            own: FrozenVec::new(),
+            kept: FrozenVec::new(),
+        }
+    }
+
+    /// The binary's own bytes.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn binary(&self) -> Result<&[u8], FileError> {
+        Ok(self.own.push_get(Box::new(MappedFile::open(&self.binary)?)))
+    }
+
+    /// Maps a file once; asked again, the same bytes (or the same absence) come back.
+    fn map(&self, path: &Path) -> Option<&[u8]> {
+        let map = self.maps.get(path).unwrap_or_else(|| {
+            self.maps
+                .insert(path.to_owned(), Box::new(MappedFile::open(path).ok()))
+        });
+        map.as_deref()
+    }
+}
+
+impl Files for HostFiles {
+    fn open(&self, request: &FileRequest) -> Option<&[u8]> {
+        let found = lookup::candidates(&self.binary, request, &self.debug_folders);
+        found.iter().find_map(|path| self.map(path))
+    }
+
+    fn keep(&self, bytes: Vec<u8>) -> &[u8] {
+        self.kept.push_get(bytes)
+    }
+
+    fn tried(&self, request: &FileRequest) -> Vec<String> {
+        let found = lookup::candidates(&self.binary, request, &self.debug_folders);
+        found.iter().map(|path| path.display().to_string()).collect()
+    }
+}
