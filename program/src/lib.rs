@@ -6,6 +6,7 @@
 
 pub mod addr;
 pub mod files;
+pub mod source;
 
 pub use addr::{BuildId, FileOffset, LinkAddr, LinkRange, ModuleId, Pc, RunAddr};
 pub use files::{FileRequest, Files};

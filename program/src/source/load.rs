@@ -1,0 +1,232 @@
+//! Finding the debug information of a file: in it, beside it, or by its build-id.
+
+use std::sync::{Arc, Mutex, OnceLock};
+
+use gimli::{EndianSlice, LittleEndian};
+use object::read::elf::ElfFile64;
+use object::{Object as _, ObjectSection as _};
+
+use super::units::{Dwarf, Reader};
+use super::{DebugStatus, Sources};
+use crate::addr::BuildId;
+use crate::files::{FileRequest, Files};
+
+/// deflate cannot do better than 1032 to 1; a header that claims more lies.
+const BEST_COMPRESSION: u64 = 1100;
+
+pub(super) fn reader(bytes: &[u8]) -> Reader<'_> {
+    EndianSlice::new(bytes, LittleEndian)
+}
+
+/// The sections of an ELF file by name.
+pub(super) struct Sections<'a> {
+    bytes: &'a [u8],
+    elf: ElfFile64<'a, object::LittleEndian>,
+}
+
+impl<'a> Sections<'a> {
+    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+        Some(Self {
+            bytes,
+            elf: ElfFile64::parse(bytes).ok()?,
+        })
+    }
+
+    /// The content of a section, uncompressed.
+    pub fn data(&self, name: &str, files: &'a dyn Files) -> Option<&'a [u8]> {
+        let data = self.elf.section_by_name(name)?.compressed_data().ok()?;
+        if data.format == object::CompressionFormat::None {
+            return Some(data.data);
+        }
+        let claimed = data.uncompressed_size;
+        let most = u64::try_from(data.data.len())
+            .ok()?
+            .saturating_mul(BEST_COMPRESSION)
+            .saturating_add(1 << 16);
+        if claimed > most {
+            return None;
+        }
+        Some(files.keep(data.decompress().ok()?.into_owned()))
+    }
+
+    fn build_id(&self) -> Option<BuildId> {
+        Some(BuildId(self.elf.build_id().ok()??.to_vec()))
+    }
+
+    fn has_debug_info(&self) -> bool {
+        let filled = |name| {
+            self.elf
+                .section_by_name(name)
+                .is_some_and(|section| section.size() > 0)
+        };
+        // A line table alone (assembly) is better than nothing, but a separate file may hold more.
+        filled(".debug_info")
+    }
+}
+
+/// A file with debug information, and how it was found.
+struct Found<'a> {
+    sections: Sections<'a>,
+    status: DebugStatus,
+}
+
+impl<'a> Sources<'a> {
+    /// Finds the debug information of an ELF file. This reads headers only, except that compressed
+    /// sections have to be uncompressed.
+    #[must_use]
+    pub fn load(elf: &'a [u8], files: &'a dyn Files) -> Self {
+        let mut problems = Vec::new();
+        let mut tried = Vec::new();
+        let found =
+            Sections::parse(elf).and_then(|sections| find(sections, files, &mut tried, &mut problems));
+        let (dwarf, status) = match found {
+            Some(found) => (load_dwarf(&found.sections, files, &mut problems), found.status),
+            None => (empty(), DebugStatus::Missing { tried }),
+        };
+        Self {
+            files,
+            dwarf,
+            status,
+            problems: Mutex::new(problems),
+            abbreviations: Mutex::default(),
+            main: OnceLock::new(),
+            types: OnceLock::new(),
+            supplementary: OnceLock::new(),
+            unit_ranges: OnceLock::new(),
+            signatures: OnceLock::new(),
+            split: OnceLock::new(),
+            package: OnceLock::new(),
+            package_types: OnceLock::new(),
+        }
+    }
+}
+
+fn find<'a>(
+    sections: Sections<'a>,
+    files: &'a dyn Files,
+    tried: &mut Vec<String>,
+    problems: &mut Vec<String>,
+) -> Option<Found<'a>> {
+    if sections.has_debug_info() {
+        return Some(Found {
+            sections,
+            status: DebugStatus::InFile,
+        });
+    }
+    let build_id = sections.build_id();
+    if let Some(build_id) = build_id.clone() {
+        let request = FileRequest::DebugByBuildId(build_id.clone());
+        match files.open(&request).map(Sections::parse) {
+            Some(Some(debug)) if debug.build_id().as_ref() == Some(&build_id) && debug.has_debug_info() => {
+                let how = format!("build-id {build_id}");
+                return Some(Found {
+                    sections: debug,
+                    status: DebugStatus::Separate { how },
+                });
+            }
+            Some(_) => problems.push(format!(
+                "the debug file for build-id {build_id} is of another build"
+            )),
+            None => {}
+        }
+        tried.extend(files.tried(&request));
+    }
+    if let Ok(Some((name, crc))) = sections.elf.gnu_debuglink() {
+        let name = String::from_utf8_lossy(name).into_owned();
+        let request = FileRequest::DebugLink {
+            name: name.clone(),
+            crc,
+        };
+        if let Some(bytes) = files.open(&request) {
+            match Sections::parse(bytes) {
+                Some(debug) if debug.has_debug_info() && same_build(&debug, build_id.as_ref(), crc) => {
+                    let how = format!("debug link {name}");
+                    return Some(Found {
+                        sections: debug,
+                        status: DebugStatus::Separate { how },
+                    });
+                }
+                _ => problems.push(format!("the debug file {name} is of another build")),
+            }
+        }
+        tried.extend(files.tried(&request));
+    }
+    None
+}
+
+/// Equal build-ids are proof enough and cheap; without them the checksum has to be computed.
+fn same_build(debug: &Sections<'_>, build_id: Option<&BuildId>, crc: u32) -> bool {
+    match (debug.build_id(), build_id) {
+        (Some(theirs), Some(ours)) => theirs == *ours,
+        _ => crc32(debug.bytes) == crc,
+    }
+}
+
+fn load_dwarf<'a>(sections: &Sections<'a>, files: &'a dyn Files, problems: &mut Vec<String>) -> Dwarf<'a> {
+    let mut dwarf = dwarf_in(sections, files);
+    if let Ok(Some((path, build_id))) = sections.elf.gnu_debugaltlink() {
+        let path = String::from_utf8_lossy(path).into_owned();
+        let build_id = BuildId(build_id.to_vec());
+        let request = FileRequest::Supplementary {
+            path: path.clone(),
+            build_id: build_id.clone(),
+        };
+        match files.open(&request).map(Sections::parse) {
+            Some(Some(sup)) if sup.build_id().is_none_or(|theirs| theirs == build_id) => {
+                dwarf.sup = Some(Arc::new(dwarf_in(&sup, files)));
+            }
+            Some(_) => problems.push(format!("the supplementary debug file {path} is of another build")),
+            None => {
+                let tried = files.tried(&request).join(", ");
+                problems.push(format!(
+                    "the supplementary debug file {path} was not found (tried {tried})"
+                ));
+            }
+        }
+    }
+    dwarf
+}
+
+fn dwarf_in<'a>(sections: &Sections<'a>, files: &'a dyn Files) -> Dwarf<'a> {
+    let load = |id: gimli::SectionId| -> Result<_, std::convert::Infallible> {
+        Ok(reader(sections.data(id.name(), files).unwrap_or_default()))
+    };
+    match Dwarf::load(load) {
+        Ok(dwarf) => dwarf,
+        Err(never) => match never {},
+    }
+}
+
+fn empty<'a>() -> Dwarf<'a> {
+    match Dwarf::load(|_| Ok::<_, std::convert::Infallible>(reader(&[]))) {
+        Ok(dwarf) => dwarf,
+        Err(never) => match never {},
+    }
+}
+
+/// The checksum of `.gnu_debuglink`: CRC-32 as in zlib, eight bits a step.
+fn crc32(bytes: &[u8]) -> u32 {
+    let mut table = [0u32; 256];
+    for (index, slot) in (0u32..).zip(&mut table) {
+        *slot = (0..8).fold(index, |crc, _| {
+            if crc & 1 == 1 {
+                0xedb8_8320 ^ (crc >> 1)
+            } else {
+                crc >> 1
+            }
+        });
+    }
+    let step = |crc: u32, byte: &u8| {
+        let [low, ..] = (crc ^ u32::from(*byte)).to_le_bytes();
+        table[usize::from(low)] ^ (crc >> 8)
+    };
+    !bytes.iter().fold(!0, step)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_checksum_is_the_one_of_zlib() {
+        assert_eq!(super::crc32(b"123456789"), 0xcbf4_3926);
+    }
+}

@@ -1,0 +1,239 @@
+//! What the debug information says about an address: functions, lines, variables, types.
+//!
+//! DWARF 4 and 5, in the file, in a separate one, split, or shared through `dwz`. Nothing is read before it
+//! is asked for: a question about one address reads the headers of all units and the content of one.
+//!
+//! - [`load`](Sources::load) finds the file that has the debug information (`load`, `split`);
+//! - `units`, `ranges`: the units, and which of them cover an address;
+//! - `lines`, `search`, `paths`: line tables, both ways;
+//! - `functions`, `body`, `names`, `frames`: functions, what was inlined into them, what they are called.
+
+mod body;
+mod frames;
+mod functions;
+mod lines;
+mod load;
+mod names;
+mod paths;
+mod ranges;
+mod search;
+mod split;
+mod units;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use thiserror::Error;
+
+use crate::addr::{LinkAddr, LinkRange};
+use crate::files::Files;
+use ranges::RangeMap;
+use split::{Package, SplitUnit};
+use units::{Die, Dwarf, Unit, UnitTable};
+
+/// More would not be read by anybody, and a corrupt file has no end of them.
+const MOST_PROBLEMS: usize = 64;
+
+type Slots<T> = OnceLock<Vec<OnceLock<Option<Box<T>>>>>;
+
+/// The debug information of one file.
+pub struct Sources<'a> {
+    files: &'a dyn Files,
+    dwarf: Dwarf<'a>,
+    status: DebugStatus,
+    problems: Mutex<Vec<String>>,
+    abbreviations: Mutex<HashMap<(bool, usize), Arc<gimli::Abbreviations>>>,
+    main: OnceLock<UnitTable<'a>>,
+    types: OnceLock<UnitTable<'a>>,
+    supplementary: OnceLock<UnitTable<'a>>,
+    unit_ranges: OnceLock<RangeMap>,
+    signatures: OnceLock<HashMap<u64, Die>>,
+    split: Slots<SplitUnit<'a>>,
+    package: OnceLock<Option<Box<Package<'a>>>>,
+    package_types: Slots<Unit<'a>>,
+}
+
+impl Sources<'_> {
+    /// Where the debug information was found.
+    #[must_use]
+    pub fn status(&self) -> &DebugStatus {
+        &self.status
+    }
+
+    /// Corrupt, stale and missing parts met so far, in the order in which they were met.
+    #[must_use]
+    pub fn problems(&self) -> Vec<String> {
+        self.problems
+            .lock()
+            .map(|problems| problems.clone())
+            .unwrap_or_default()
+    }
+
+    fn problem(&self, problem: String) {
+        if let Ok(mut problems) = self.problems.lock()
+            && problems.len() < MOST_PROBLEMS
+            && !problems.contains(&problem)
+        {
+            problems.push(problem);
+        }
+    }
+}
+
+/// Where the debug information of a file is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DebugStatus {
+    /// In the file itself.
+    InFile,
+    /// In a separate file of the same build.
+    Separate {
+        /// What led there: the build-id or the debug link.
+        how: String,
+    },
+    /// Nowhere that was looked at.
+    Missing {
+        /// The places that were looked at.
+        tried: Vec<String>,
+    },
+}
+
+/// A source function at an address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceFrame {
+    /// The readable name with its namespaces, without parameters: `ns::Queue<int>::pop`. `None` when the
+    /// address has a line but no function (assembly).
+    pub function: Option<Arc<str>>,
+    /// The symbol, when it differs from the name.
+    pub linkage_name: Option<Arc<str>>,
+    /// The source file.
+    pub file: Option<Arc<str>>,
+    /// The line; 0 for code that belongs to no line.
+    pub line: u32,
+    /// The column; 0 when unknown.
+    pub column: u16,
+    /// Whether this function was inlined into the next frame's.
+    pub inlined: bool,
+    /// The line on which the function is declared; 0 when unknown.
+    pub decl_line: u32,
+}
+
+/// A row of a line table: instructions that belong to one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineRow {
+    /// The instructions.
+    pub range: LinkRange,
+    /// The source file.
+    pub file: Arc<str>,
+    /// The line; 0 for code that belongs to no line.
+    pub line: u32,
+    /// The column; 0 when unknown.
+    pub column: u16,
+    /// Whether the compiler recommends the start as a place for a breakpoint.
+    pub is_stmt: bool,
+    /// Whether the function's prologue ends here.
+    pub prologue_end: bool,
+}
+
+/// The code of one source line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineMatches {
+    /// By address, never empty.
+    pub matches: Vec<LineMatch>,
+}
+
+/// A piece of the code of a source line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineMatch {
+    /// The instructions.
+    pub range: LinkRange,
+    /// The whole path of the file.
+    pub file: Arc<str>,
+    /// Whether the compiler recommends the start as a place for a breakpoint.
+    pub is_stmt: bool,
+}
+
+/// Why a source line has no addresses.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LineError {
+    /// There is no debug information at all.
+    #[error("the program has no debug information: build it with -g, or install its debug package")]
+    NoDebugInformation,
+    /// No unit names the file.
+    #[error("no source file of the program is called {file}{}", did_you_mean(similar))]
+    NoFile {
+        /// The file asked for.
+        file: String,
+        /// Files with a name like it.
+        similar: Vec<Arc<str>>,
+    },
+    /// Several files of that name have code on that line.
+    #[error("{file} can be any of {}: give more of the path", files.join(", "))]
+    Ambiguous {
+        /// The file asked for.
+        file: String,
+        /// The files.
+        files: Vec<Arc<str>>,
+    },
+    /// The line is a comment, a declaration, or was optimised away.
+    #[error("line {line} of {file} has no code{}", nearest_lines(nearest))]
+    NoCode {
+        /// The file.
+        file: Arc<str>,
+        /// The line asked for.
+        line: u32,
+        /// The nearest lines that have code, in ascending order.
+        nearest: Vec<u32>,
+    },
+}
+
+fn did_you_mean(similar: &[Arc<str>]) -> String {
+    if similar.is_empty() {
+        String::new()
+    } else {
+        format!(" (did you mean {}?)", similar.join(" or "))
+    }
+}
+
+fn nearest_lines(nearest: &[u32]) -> String {
+    let lines: Vec<_> = nearest.iter().map(u32::to_string).collect();
+    if lines.is_empty() {
+        String::new()
+    } else {
+        format!(" (the nearest lines that have: {})", lines.join(", "))
+    }
+}
+
+/// A function with machine code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubprogramInfo {
+    /// The readable name, as in [`SourceFrame::function`].
+    pub name: Option<Arc<str>>,
+    /// The symbol, when it differs from the name.
+    pub linkage_name: Option<Arc<str>>,
+    /// The code; the first range holds the entry unless the compiler moved it.
+    pub ranges: Vec<LinkRange>,
+    /// The file of the declaration.
+    pub decl_file: Option<Arc<str>>,
+    /// The line of the declaration; 0 when unknown.
+    pub decl_line: u32,
+    /// Whether it is declared not to return.
+    pub noreturn: bool,
+    /// Where its body starts.
+    pub prologue_end: Option<LinkAddr>,
+    /// What it returns; `None` for nothing, or unknown.
+    pub return_type: Option<TypeId>,
+    /// Its parameters in order.
+    pub parameters: Vec<Parameter>,
+}
+
+/// A parameter of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name, if it has one.
+    pub name: Option<Arc<str>>,
+    /// Its type.
+    pub ty: Option<TypeId>,
+}
+
+/// A type of the debug information. Plain data: the methods are on the view that [`Sources`] gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TypeId(Die);
