@@ -4,6 +4,7 @@
 //! thread, as reported. Matching it with the binaries is a later step, so that a report can be read without
 //! them. Bytes and text in, values out; nothing panics on what they contain.
 
+pub mod core_dump;
 pub mod report;
 
 pub use report::{

@@ -1,0 +1,174 @@
+//! The executable and the shared libraries in a core: what was mapped where, and which build it is.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use program::{BuildId, FileOffset, LinkAddr, RunAddr};
+
+use super::elf::{self, EM_X86_64, Header, PT_LOAD, PT_NOTE, Segment};
+use super::memory::Memory;
+use super::process::Mapping;
+
+const PAGE: u64 = 4096;
+/// The name that the kernel gives its own module in /proc.
+pub(super) const VDSO: &str = "[vdso]";
+/// How the kernel marks a mapped file that was removed or replaced since.
+const DELETED: &str = " (deleted)";
+
+/// A file with code that was mapped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CoreModule {
+    /// Its path when it was mapped; `[vdso]` for the kernel's own.
+    pub path: String,
+    /// What run-time addresses lie above link-time ones by; unknown when the core has not the first page.
+    pub bias: Option<u64>,
+    /// Where it was mapped, in address order, with the part of the file that is there.
+    pub ranges: Vec<(Range<RunAddr>, FileOffset)>,
+    /// Its build-id, when the core has the page with it.
+    pub build_id: Option<BuildId>,
+}
+
+impl CoreModule {
+    /// The link-time address of a run-time address.
+    #[must_use]
+    pub fn link_addr(&self, addr: RunAddr) -> Option<LinkAddr> {
+        Some(LinkAddr(addr.0.wrapping_sub(self.bias?)))
+    }
+}
+
+/// The program headers of an executable or a shared library, from its file or from the page in the core.
+pub(super) fn module_segments(bytes: &[u8]) -> Option<Vec<Segment>> {
+    const ET_EXEC: u16 = 2;
+    const ET_DYN: u16 = 3;
+    let header = Header::read(bytes)?;
+    let fits = header.machine == EM_X86_64 && matches!(header.file_type, ET_EXEC | ET_DYN);
+    fits.then(|| header.segments(bytes, header.segment_count(bytes)).collect())
+}
+
+/// The bias that puts a file's segments where they were mapped.
+///
+/// A tiny file may have its first page mapped twice, as code and as data; the lower mapping is the first
+/// segment's, so the first match in both orders is the right one.
+pub(super) fn load_bias(segments: &[Segment], ranges: &[(Range<RunAddr>, FileOffset)]) -> Option<u64> {
+    ranges.iter().find_map(|(range, offset)| {
+        let starts_here = |segment: &&Segment| {
+            segment.kind == PT_LOAD && segment.filesz != 0 && segment.offset & !(PAGE - 1) == offset.0
+        };
+        let segment = segments.iter().find(starts_here)?;
+        Some(range.start.0.wrapping_sub(segment.vaddr & !(PAGE - 1)))
+    })
+}
+
+/// The modules among the mapped files, in address order of their first mapping.
+pub(super) fn modules(memory: &Memory<'_>, mappings: &[Mapping], vdso: Option<u64>) -> Vec<CoreModule> {
+    let mut found: Vec<Group<'_>> = Vec::new();
+    let mut latest: HashMap<&str, usize> = HashMap::new();
+    for mapping in mappings {
+        let placed = (mapping.range.clone(), mapping.offset);
+        let known = latest
+            .get(mapping.path.as_str())
+            .and_then(|&index| found.get_mut(index));
+        match known {
+            Some(group) if !group.is_over(mapping) => group.ranges.push(placed),
+            _ => {
+                latest.insert(&mapping.path, found.len());
+                found.push(Group::new(memory, mapping));
+            }
+        }
+    }
+    let named = found.into_iter().filter_map(|group| group.finish(memory));
+    named.chain(vdso.and_then(|at| vdso_module(memory, at))).collect()
+}
+
+/// The mappings of one loaded copy of a file.
+struct Group<'m> {
+    path: &'m str,
+    ranges: Vec<(Range<RunAddr>, FileOffset)>,
+    segments: Option<Vec<Segment>>,
+    /// One past the last address that its segments take up, when the core has its headers.
+    end: Option<u64>,
+}
+
+impl<'m> Group<'m> {
+    fn new(memory: &Memory<'_>, mapping: &'m Mapping) -> Self {
+        let ranges = vec![(mapping.range.clone(), mapping.offset)];
+        let headers = memory
+            .dumped_from(mapping.range.start.0)
+            .filter(|_| mapping.offset.0 == 0);
+        let segments = headers.and_then(module_segments);
+        let end = segments.as_deref().and_then(|segments| {
+            let bias = load_bias(segments, &ranges)?;
+            let ends = segments.iter().filter(|segment| segment.kind == PT_LOAD);
+            ends.map(|segment| bias.wrapping_add(segment.vaddr).saturating_add(segment.memsz))
+                .max()
+        });
+        Self {
+            path: &mapping.path,
+            ranges,
+            segments,
+            end,
+        }
+    }
+
+    /// Whether this mapping of the same file starts another copy of it (`dlmopen`, a data mapping).
+    fn is_over(&self, mapping: &Mapping) -> bool {
+        mapping.offset.0 == 0 && self.end.is_some_and(|end| mapping.range.start.0 >= end)
+    }
+
+    fn finish(self, memory: &Memory<'_>) -> Option<CoreModule> {
+        let has_code = || {
+            self.ranges
+                .iter()
+                .any(|(range, _)| memory.load_at(range.start.0).is_some_and(|load| load.executable))
+        };
+        if self.segments.is_none() && !has_code() {
+            return None;
+        }
+        let segments = self.segments.unwrap_or_default();
+        let bias = load_bias(&segments, &self.ranges);
+        let build_id = bias.and_then(|bias| dumped_build_id(memory, &segments, bias));
+        let path = self.path.strip_suffix(DELETED).unwrap_or(self.path).to_owned();
+        Some(CoreModule {
+            path,
+            bias,
+            ranges: self.ranges,
+            build_id,
+        })
+    }
+}
+
+fn vdso_module(memory: &Memory<'_>, at: u64) -> Option<CoreModule> {
+    let load = memory.load_at(at)?;
+    let segments = module_segments(memory.dumped_from(at)?)?;
+    let ranges = vec![(RunAddr(at)..RunAddr(load.end), FileOffset(0))];
+    let bias = load_bias(&segments, &ranges);
+    let build_id = bias.and_then(|bias| dumped_build_id(memory, &segments, bias));
+    Some(CoreModule {
+        path: VDSO.to_owned(),
+        bias,
+        ranges,
+        build_id,
+    })
+}
+
+fn dumped_build_id(memory: &Memory<'_>, segments: &[Segment], bias: u64) -> Option<BuildId> {
+    let notes = segments.iter().filter(|segment| segment.kind == PT_NOTE);
+    notes.into_iter().find_map(|segment| {
+        let dumped = memory.dumped_from(bias.wrapping_add(segment.vaddr))?;
+        let len = usize::try_from(segment.filesz)
+            .unwrap_or(usize::MAX)
+            .min(dumped.len());
+        elf::build_id(dumped.get(..len)?, segment.align)
+    })
+}
+
+/// The build-id in a file.
+pub(super) fn file_build_id(file: &[u8], segments: &[Segment]) -> Option<BuildId> {
+    let notes = segments.iter().filter(|segment| segment.kind == PT_NOTE);
+    notes.into_iter().find_map(|segment| {
+        elf::build_id(
+            super::bytes::slice(file, segment.offset, segment.filesz)?,
+            segment.align,
+        )
+    })
+}

@@ -1,0 +1,206 @@
+//! From a core to a report.
+
+use program::RunAddr;
+
+use super::abort_message::abort_message;
+use super::dump::CoreDump;
+use super::image::{Image, ModuleFiles};
+use super::process::SignalInfo;
+use super::unwind::{End, Unwinder, Unwound};
+use crate::report::{Frame, Kind, Report, Signal, Source, Thread};
+
+const SIGQUIT: i32 = 3;
+const SIGABRT: i32 = 6;
+/// The signals whose default is to end the process with a core, after `signal(7)`. A core with another one
+/// was not written because of it.
+const CORE_SIGNALS: [i32; 10] = [SIGQUIT, 4, 5, SIGABRT, 7, 8, 11, 24, 25, 31];
+
+/// How much to take from a core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Frames of one thread.
+    pub frames: usize,
+    /// Threads.
+    pub threads: usize,
+    /// Frames of all threads together.
+    pub total_frames: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            frames: 256,
+            threads: 4096,
+            total_frames: 1 << 16,
+        }
+    }
+}
+
+/// Unwinds every thread of a core and says what failed.
+///
+/// SIGQUIT, and SIGABRT from another process, is how a person or a watchdog ends a process that hangs; a
+/// core without a fatal signal was taken from a live one. All three are reported as [`Kind::Hang`].
+#[must_use]
+pub fn report(core: &CoreDump<'_>, files: &dyn ModuleFiles, limits: Limits) -> Report {
+    let image = Image::new(core, files);
+    let failing = failing_thread(core);
+    let mut notes = core.notes().to_vec();
+    let signal = fatal_signal(core);
+    let kind = kind(core, signal, &mut notes);
+    let threads = stacks(&image, failing, limits, &mut notes);
+    let message = (kind == Kind::Abort).then(|| abort_message(&image)).flatten();
+    notes.extend(image.complaints());
+    Report {
+        source: Source::Core,
+        kind,
+        signal,
+        message,
+        fault_address: core
+            .signal()
+            .filter(|info| Some(info.signal) == signal)
+            .and_then(|info| info.address),
+        program: core
+            .executable_path()
+            .or_else(|| Some(core.program()?.name.clone())),
+        build_id: core.executable().and_then(|module| module.build_id.clone()),
+        failing: failing.min(threads.len().saturating_sub(1)),
+        threads,
+        notes: shortened(notes),
+    }
+}
+
+/// Both writers put the thread that got the signal first. Only a core without details of the signal, with
+/// a first thread that had none, makes one look further.
+fn failing_thread(core: &CoreDump<'_>) -> usize {
+    if core.signal().is_some() {
+        return 0;
+    }
+    core.threads()
+        .iter()
+        .position(|thread| thread.signal.is_some_and(is_fatal))
+        .unwrap_or(0)
+}
+
+fn is_fatal(signal: Signal) -> bool {
+    CORE_SIGNALS.contains(&signal.0)
+}
+
+fn fatal_signal(core: &CoreDump<'_>) -> Option<Signal> {
+    let detailed = core.signal().map(|info| info.signal);
+    let of_thread = || core.threads().get(failing_thread(core))?.signal;
+    detailed.or_else(of_thread).filter(|&signal| is_fatal(signal))
+}
+
+fn kind(core: &CoreDump<'_>, signal: Option<Signal>, notes: &mut Vec<String>) -> Kind {
+    const SI_KERNEL: i32 = 0x80;
+    let Some(signal) = signal else {
+        notes.push("no fatal signal: the core was taken from a live process".to_owned());
+        return Kind::Hang;
+    };
+    let info = core.signal().filter(|info| info.signal == signal);
+    let pid = core.program().map(|program| program.pid);
+    let sender = info
+        .and_then(|info| info.sender)
+        .filter(|sender| Some(*sender) != pid);
+    if let Some(sender) = sender {
+        notes.push(format!("signal {} was sent by process {sender}", signal.0));
+    }
+    if matches!(
+        info,
+        Some(SignalInfo {
+            signal: Signal(11),
+            code: SI_KERNEL,
+            ..
+        })
+    ) {
+        notes.push(
+            "the processor did not tell the address of the fault: it is not one that memory can have"
+                .to_owned(),
+        );
+    }
+    match signal.0 {
+        SIGQUIT => Kind::Hang,
+        SIGABRT if sender.is_some() => Kind::Hang,
+        SIGABRT => Kind::Abort,
+        _ => Kind::Signal,
+    }
+}
+
+/// The stacks, the failing thread's unwound first so that it never goes short.
+fn stacks(image: &Image<'_>, failing: usize, limits: Limits, notes: &mut Vec<String>) -> Vec<Thread> {
+    let all = image.core.threads();
+    let wanted = all.len().min(limits.threads.max(1));
+    if wanted < all.len() {
+        notes.push(format!(
+            "only the first {wanted} of {} threads were unwound",
+            all.len()
+        ));
+    }
+    let mut unwinder = Unwinder::new(image);
+    let mut left = limits.total_frames;
+    let mut threads = vec![Thread::default(); wanted];
+    let others = (0..wanted).filter(|&index| index != failing);
+    for index in std::iter::once(failing)
+        .filter(|&index| index < wanted)
+        .chain(others)
+    {
+        let (Some(thread), Some(place)) = (all.get(index), threads.get_mut(index)) else {
+            continue;
+        };
+        let (frames, end) = unwinder.stack(&thread.registers, limits.frames.min(left).max(1));
+        left = left.saturating_sub(frames.len());
+        notes.extend(ending(end, frames.len()).map(|why| format!("thread {}: {why}", thread.tid)));
+        place.id = Some(u64::from(thread.tid));
+        place.frames = frames.iter().map(|frame| reported(image, frame)).collect();
+    }
+    threads
+}
+
+fn reported(image: &Image<'_>, frame: &Unwound) -> Frame {
+    let addr = RunAddr(frame.registers.rip);
+    Frame {
+        address: Some(addr),
+        module: image.module_ref(addr),
+        position: frame.position,
+        origin: frame.origin,
+        ..Frame::default()
+    }
+}
+
+/// Why a stack is not whole, in words.
+fn ending(end: End, frames: usize) -> Option<String> {
+    let why = match end {
+        End::Outermost => return None,
+        End::Limit => format!("the stack is deeper than {frames} frames; the outer ones are left out"),
+        End::Effort => "the stack was left: unwinding this core takes too much work".to_owned(),
+        End::Unreadable(addr) => {
+            format!("the stack ends after {frames} frames: the memory at {addr:#x} is not in the core")
+        }
+        End::NoCode(addr) => format!(
+            "the stack ends after {frames} frames: {addr:#x}, where it goes on, is no code (an overwritten stack?)"
+        ),
+        End::Circular => {
+            format!("the stack ends after {frames} frames: it leads back to itself (overwritten?)")
+        }
+        End::NoInformation(addr) => {
+            format!("the stack ends after {frames} frames: nothing tells who called the code at {addr:#x}")
+        }
+        End::BadInformation(addr) => {
+            format!(
+                "the stack ends after {frames} frames: the unwind information for {addr:#x} cannot be followed"
+            )
+        }
+    };
+    Some(why)
+}
+
+/// Keeps the notes readable when thousands of threads have the same trouble.
+fn shortened(mut notes: Vec<String>) -> Vec<String> {
+    const MOST: usize = 40;
+    if notes.len() > MOST {
+        let more = notes.len() - MOST;
+        notes.truncate(MOST);
+        notes.push(format!("… and {more} more"));
+    }
+    notes
+}
