@@ -3,10 +3,12 @@
 //! Control flow across functions and threads, dominance, dependence, the slice and the plan of what to
 //! track. Values in, values out: no file, no clock, nothing printed, and the same input gives the same output.
 
+pub mod before;
 pub mod cfg;
 pub mod control;
 pub mod dominance;
 pub mod plan;
+pub mod threads;
 
 pub use cfg::Cfg;
 pub use control::{ControlDependence, Decision};
