@@ -136,11 +136,7 @@ impl<'c, C: Calls> Before<'c, C> {
             }
             let sites = self.calls.sites(at);
             let starts = known == Some(true) || self.starts_itself(at);
-            if starts
-                || sites
-                    .iter()
-                    .any(|site| self.spine.allows(site.function, site.position))
-            {
+            if starts || sites.iter().any(|site| self.spine.has_made_run(site)) {
                 let path = std::iter::successors(Some(at), |at| came_from.get(at).copied());
                 self.known
                     .borrow_mut()
