@@ -1,0 +1,12 @@
+//! A sketch for people and for programs.
+//!
+//! Plain data in ([`model`]), text out: [`term`] for terminals, JSON through [`serde`]. The same input gives
+//! the same bytes; names from binaries and reports are made harmless on the way ([`text`]).
+
+pub mod model;
+pub mod term;
+pub mod text;
+
+pub use model::{
+    Failure, FrameLine, Reason, SliceResult, SliceStatement, StatementRef, StaticSketch, ThreadStack,
+};
