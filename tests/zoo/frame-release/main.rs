@@ -1,6 +1,6 @@
-//! A video pipeline around a C-style frame API: the decoder thread fills a
-//! frame, the encoder thread reads it through the same raw pointer, and the
-//! owner gives the pixels back when the presentation time is over.
+//! A video pipeline around a C-style frame API: the main thread allocates and
+//! fills a frame, the encoder thread reads it through the same raw pointer, and
+//! the pixels are given back when the presentation time is over.
 
 use std::alloc::{alloc_zeroed, dealloc, Layout};
 use std::collections::hash_map::RandomState;
@@ -14,9 +14,9 @@ const PADDING: usize = 32;
 
 #[repr(C)]
 struct Frame {
+    pixels: *mut u8,
     width: usize,
     height: usize,
-    pixels: *mut u8,
     number: u64,
 }
 
@@ -40,7 +40,12 @@ unsafe fn frame_alloc(number: u64) -> *mut Frame {
     for i in 0..WIDTH * HEIGHT {
         *pixels.add(PADDING + i) = (i as u64 * (number + 7)) as u8;
     }
-    Box::into_raw(Box::new(Frame { width: WIDTH, height: HEIGHT, pixels, number }))
+    Box::into_raw(Box::new(Frame {
+        pixels,
+        width: WIDTH,
+        height: HEIGHT,
+        number,
+    }))
 }
 
 /// Gives the pixels back; the header stays with its owner, to be used again.
@@ -50,14 +55,17 @@ unsafe fn frame_unref(frame: *mut Frame) {
     (*frame).number = 0;
 }
 
+/// The row's first pixel, then the differences from one to the next.
 unsafe fn encode_row(frame: *mut Frame, row: usize) -> u64 {
     let width = (*frame).width;
+    let start = PADDING + row * width;
     let pixels = (*frame).pixels; // @pixels-read
-    let start = pixels.add(PADDING + row * width); // @row-start
-    let mut sum = 0u64;
-    for column in 0..width {
-        let pixel = *start.add(column); // @fail
-        sum = sum.rotate_left(5) ^ u64::from(pixel);
+    let mut previous = *pixels.add(start); // @fail
+    let mut sum = u64::from(previous);
+    for column in 1..width {
+        let pixel = *pixels.add(start + column);
+        sum = sum.rotate_left(5) ^ u64::from(pixel.wrapping_sub(previous));
+        previous = pixel;
     }
     sum
 }
@@ -74,8 +82,16 @@ fn encode(handle: FrameHandle) -> u64 {
 }
 
 unsafe fn print_frame(frame: *mut Frame, digest: u64) {
-    let state = if (*frame).pixels.is_null() { "released" } else { "live" };
-    println!("{}x{} {state}, digest {digest:016x}", (*frame).width, (*frame).height);
+    let state = if (*frame).pixels.is_null() {
+        "released"
+    } else {
+        "live"
+    };
+    println!(
+        "{}x{} {state}, digest {digest:016x}",
+        (*frame).width,
+        (*frame).height
+    );
 }
 
 fn main() {

@@ -12,8 +12,14 @@ struct Ledger {
     entries: Vec<String>,
 }
 
-static SAVINGS: Mutex<Ledger> = Mutex::new(Ledger { balance: 900, entries: Vec::new() });
-static CURRENT: Mutex<Ledger> = Mutex::new(Ledger { balance: 400, entries: Vec::new() });
+static SAVINGS: Mutex<Ledger> = Mutex::new(Ledger {
+    balance: 900,
+    entries: Vec::new(),
+});
+static CURRENT: Mutex<Ledger> = Mutex::new(Ledger {
+    balance: 400,
+    entries: Vec::new(),
+});
 
 /// A random time between two bounds, standing for disks and networks.
 fn wait_microseconds(least: u64, most: u64) {
@@ -61,7 +67,11 @@ fn spender() {
 
 fn print_balance(name: &str, ledger: &Mutex<Ledger>) {
     let ledger = ledger.lock().unwrap();
-    println!("{name}: {} after {} entries", ledger.balance, ledger.entries.len());
+    println!(
+        "{name}: {} after {} entries",
+        ledger.balance,
+        ledger.entries.len()
+    );
 }
 
 fn main() {

@@ -27,7 +27,8 @@ fn wait_microseconds(least: u64, most: u64) {
 }
 
 fn checksum(text: &str) -> u64 {
-    text.bytes().fold(5381, |sum, byte| sum.wrapping_mul(33) ^ u64::from(byte))
+    text.bytes()
+        .fold(5381, |sum, byte| sum.wrapping_mul(33) ^ u64::from(byte))
 }
 
 fn execute(statement: &str) -> u64 {
@@ -45,8 +46,9 @@ fn execute(statement: &str) -> u64 {
 fn serve() -> u64 {
     let mut result = 0;
     for number in 0..3 {
+        let statement = format!("SELECT * FROM orders WHERE id = {number}");
         wait_microseconds(0, 6000);
-        result ^= execute(&format!("SELECT * FROM orders WHERE id = {number}")); // @execute
+        result ^= execute(&statement); // @execute
     }
     result
 }
@@ -54,7 +56,8 @@ fn serve() -> u64 {
 /// The line that a client of the monitor gets; the answer goes out in two
 /// parts, the number of statements first.
 fn describe(connection: &Connection) -> String {
-    if connection.stage.load(Ordering::Relaxed) == IDLE { // @stage-check
+    let idle = connection.stage.load(Ordering::Relaxed) == IDLE; // @stage-check
+    if idle {
         return String::from("idle");
     }
     let mut line = format!("{} done, ", connection.statements.load(Ordering::Relaxed));

@@ -75,7 +75,7 @@ void Checker::split(const char* text)
 void Checker::open_scope(std::size_t at)
 {
     if (at > 0 && tokens_[at - 1].front() == '"') // @linkage
-        return; // @no-scope
+        return;
     scopes_.push_back(std::make_unique<Scope>(Scope{at, current_, 0}));
     current_ = scopes_.back().get();
 }
