@@ -5,6 +5,8 @@
 //! panics on what a file contains. Whatever is not asked for is not parsed.
 
 pub mod addr;
+pub mod code;
+pub mod elf;
 pub mod files;
 pub mod source;
 

@@ -1,0 +1,117 @@
+//! Parts that the compiler moved out of a function: `foo.cold` (gcc), `foo.cold.1` (clang).
+//!
+//! Failing paths live there, so a part belongs to the function it came from, found by name. Static functions
+//! of one name in several files are told apart by the file symbol that precedes their group.
+
+use std::collections::HashMap;
+
+use object::LittleEndian as LE;
+use object::elf;
+
+use super::functions::Entry;
+use crate::elf::SymbolTable;
+
+const MARK: &[u8] = b".cold";
+
+/// Removes the moved-away parts from the list of functions and returns them.
+pub(super) fn take_cold(symtab: SymbolTable<'_>, entries: &mut Vec<Entry>) -> Vec<Entry> {
+    // Most string tables contain no such name at all, which one search tells.
+    if memchr::memmem::find(symtab.names(), MARK).is_none() {
+        return Vec::new();
+    }
+    entries
+        .extract_if(.., |entry| {
+            symtab
+                .name_bytes(entry.name)
+                .is_some_and(|name| parent_name(name).is_some())
+        })
+        .collect()
+}
+
+/// `foo` for `foo.cold` and `foo.cold.12`.
+fn parent_name(name: &[u8]) -> Option<&[u8]> {
+    let at = memchr::memmem::rfind(name, MARK)?;
+    let rest = name.get(at + MARK.len()..)?;
+    let numbered = rest
+        .strip_prefix(b".")
+        .is_some_and(|n| !n.is_empty() && n.iter().all(u8::is_ascii_digit));
+    (at > 0 && (rest.is_empty() || numbered))
+        .then(|| name.get(..at))
+        .flatten()
+}
+
+/// Gives each part to its function: (start, end, function), by address. A part without a function is
+/// dropped: its bytes then belong to nobody.
+pub(super) fn assign(symtab: SymbolTable<'_>, cold: Vec<Entry>, entries: &[Entry]) -> Vec<(u64, u64, u32)> {
+    if cold.is_empty() {
+        return Vec::new();
+    }
+    let mut wanted: HashMap<&[u8], Vec<(u32, u32)>> = HashMap::with_capacity(cold.len());
+    for part in &cold {
+        if let Some(parent) = symtab.name_bytes(part.name).and_then(parent_name) {
+            wanted.insert(parent, Vec::new());
+        }
+    }
+    // Aliases were merged away from `entries`, so names are looked up in the symbol table itself.
+    for (index, symbol) in symtab.raw().iter().enumerate() {
+        if symbol.st_type() != elf::STT_FUNC || symbol.st_shndx.get(LE) == elf::SHN_UNDEF {
+            continue;
+        }
+        let name = symtab.name_bytes(symbol.st_name.get(LE));
+        if let Some(owners) = name.and_then(|name| wanted.get_mut(name)) {
+            let start = symbol.st_value.get(LE);
+            let owner = entries.binary_search_by_key(&start, |entry| entry.start);
+            if let (Ok(owner), Ok(index)) = (owner, u32::try_from(index)) {
+                owners.push((index, u32::try_from(owner).unwrap_or(u32::MAX)));
+            }
+        }
+    }
+    let files = FileGroups::new(symtab);
+    let mut parts: Vec<(u64, u64, u32)> = cold
+        .iter()
+        .filter_map(|part| {
+            let owners = wanted.get(parent_name(symtab.name_bytes(part.name)?)?)?;
+            let same_file = |index: u32| {
+                symtab
+                    .raw()
+                    .get(index as usize)
+                    .is_some_and(|s| s.st_bind() == elf::STB_LOCAL)
+                    && files.group(index) == files.group(part.index)
+            };
+            let owner = owners.iter().find(|(index, _)| same_file(*index)).or_else(|| {
+                owners.iter().find(|(index, _)| {
+                    symtab
+                        .raw()
+                        .get(*index as usize)
+                        .is_some_and(|s| s.st_bind() != elf::STB_LOCAL)
+                })
+            });
+            let (_, owner) = owner.or(owners.first())?;
+            Some((part.start, part.end.max(part.start), *owner))
+        })
+        .collect();
+    parts.sort_unstable();
+    // Overlap would let one byte belong to two functions.
+    for at in 1..parts.len() {
+        let start = parts[at].0;
+        parts[at - 1].1 = parts[at - 1].1.min(start);
+    }
+    parts
+}
+
+struct FileGroups(Vec<u32>);
+
+impl FileGroups {
+    fn new(symtab: SymbolTable<'_>) -> Self {
+        let files = symtab
+            .raw()
+            .iter()
+            .enumerate()
+            .filter(|(_, symbol)| symbol.st_type() == elf::STT_FILE);
+        Self(files.filter_map(|(index, _)| u32::try_from(index).ok()).collect())
+    }
+
+    fn group(&self, index: u32) -> usize {
+        self.0.partition_point(|file| *file <= index)
+    }
+}

@@ -1,0 +1,136 @@
+//! From decoded instructions to blocks and edges.
+
+use super::descent::Descent;
+use super::flow::{Block, BlockId, Edges, Exit, FlowGraph, Target};
+use crate::addr::LinkAddr;
+
+/// Cuts the instructions into blocks and connects them. Instructions found before number `reached` are on a
+/// path from the entry.
+pub(super) fn build(mut descent: Descent<'_, '_>, entry: u64, reached: usize) -> FlowGraph {
+    descent.exits.sort_unstable_by_key(|(ip, _)| *ip);
+    descent.switches.sort_unstable_by_key(|(ip, _)| *ip);
+    split_overlaps(&mut descent);
+    let (count, truncated) = descent.counts();
+    let mut instructions = Vec::with_capacity(count);
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut exits = descent.exits.iter().peekable();
+    let mut open = false;
+    for (found, instruction, leader) in descent.in_order() {
+        let at = u32::try_from(instructions.len()).unwrap_or(u32::MAX);
+        let ip = instruction.ip();
+        if leader || !open || blocks.last().is_none_or(|block| block.end.0 != ip) {
+            blocks.push(Block {
+                instrs: at..at,
+                start: LinkAddr(ip),
+                end: LinkAddr(ip),
+                succs: Edges::default(),
+                preds: Edges::default(),
+                exit: Exit::FallThrough,
+                exceptional: found as usize >= reached,
+            });
+        }
+        instructions.push(*instruction);
+        open = true;
+        let Some(block) = blocks.last_mut() else { break };
+        block.instrs.end = at + 1;
+        block.end = LinkAddr(instruction.next_ip());
+        while exits.next_if(|(exit, _)| *exit < ip).is_some() {}
+        if let Some((_, exit)) = exits.next_if(|(exit, _)| *exit == ip) {
+            block.exit = *exit;
+            open = false;
+        }
+    }
+    let mut graph = FlowGraph {
+        function: descent.function,
+        entry: None,
+        instructions,
+        blocks,
+        truncated,
+    };
+    connect(&descent, &mut graph);
+    graph.entry = block_at(&graph.blocks, entry);
+    graph
+}
+
+/// Where instructions overlap, one that is not followed by its successor in address order needs a block
+/// boundary at that successor.
+fn split_overlaps(descent: &mut Descent<'_, '_>) {
+    let mut seams = Vec::new();
+    let mut last: Option<u64> = None;
+    for (_, instruction, _) in descent.in_order() {
+        if let Some(expected) = last.filter(|expected| *expected > instruction.ip()) {
+            seams.push(expected);
+            seams.push(instruction.ip());
+            seams.push(instruction.next_ip());
+        }
+        last = Some(instruction.next_ip());
+    }
+    seams.into_iter().for_each(|addr| descent.begin_block_at(addr));
+}
+
+fn block_at(blocks: &[Block], addr: u64) -> Option<BlockId> {
+    let at = blocks.binary_search_by_key(&addr, |block| block.start.0).ok()?;
+    u32::try_from(at).ok().map(BlockId)
+}
+
+fn connect(descent: &Descent<'_, '_>, graph: &mut FlowGraph) {
+    let mut edges: Vec<(BlockId, BlockId)> = Vec::with_capacity(graph.blocks.len() * 2);
+    for at in 0..graph.blocks.len() {
+        let Some(block) = graph.blocks.get(at) else { break };
+        let Some(last) = graph.instructions.get(block.last().0 as usize) else {
+            continue;
+        };
+        let from = BlockId(at as u32);
+        let next = block_at(&graph.blocks, block.end.0);
+        let first_edge = edges.len();
+        let mut add = |to: Option<BlockId>| {
+            if let Some(to) = to {
+                edges.push((from, to));
+            }
+        };
+        match block.exit {
+            Exit::FallThrough if next.is_none() => {
+                let exit = runs_out(descent, block.end);
+                graph.blocks[at].exit = exit;
+            }
+            Exit::FallThrough | Exit::Call(_) | Exit::ConditionalTailCall(_) => add(next),
+            Exit::Jump => add(block_at(&graph.blocks, last.near_branch_target())),
+            Exit::Branch => {
+                add(next);
+                add(block_at(&graph.blocks, last.near_branch_target()).filter(|target| Some(*target) != next));
+            }
+            Exit::Switch => {
+                let found = descent.switches.binary_search_by_key(&last.ip(), |(ip, _)| *ip);
+                let targets = found
+                    .ok()
+                    .and_then(|found| descent.switches.get(found))
+                    .map(|(_, targets)| targets);
+                targets
+                    .into_iter()
+                    .flatten()
+                    .for_each(|target| add(block_at(&graph.blocks, *target)));
+            }
+            Exit::NoReturnCall(_) | Exit::TailCall(_) | Exit::Return | Exit::Stop | Exit::Unresolved => {}
+        }
+        debug_assert!(
+            edges
+                .get(first_edge..)
+                .is_some_and(|own| own.iter().all(|(source, _)| *source == from))
+        );
+    }
+    for (from, to) in edges {
+        graph.blocks[from.0 as usize].succs.push(to);
+        graph.blocks[to.0 as usize].preds.push(from);
+    }
+}
+
+/// What it means that the code goes on where nothing was read: the next function begins there (an entry in
+/// the middle of hand-written code), or the bytes are no instruction.
+fn runs_out(descent: &Descent<'_, '_>, end: LinkAddr) -> Exit {
+    match descent.context().target(end.0) {
+        Target::Function(function) if function != descent.function => {
+            Exit::TailCall(Target::Function(function))
+        }
+        _ => Exit::Stop,
+    }
+}

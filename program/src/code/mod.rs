@@ -1,0 +1,141 @@
+//! Machine code as functions, blocks and accesses.
+//!
+//! - [`functions`] knows where functions begin and end, with the help of `cold` (parts moved out of them)
+//!   and `unwind` (what the unwind tables add)
+//! - [`names`] demangles
+//! - [`flow`] is the control flow of one function: `descent` reads instructions, `jump_table` and
+//!   `no_return` tell where they lead, `layout` makes blocks of them
+//! - [`access`] tells which memory an instruction reads and writes
+//! - [`xref`] finds who calls a function and who refers to a variable, by a `scan` of the code
+//! - [`sweep`] goes over all functions at once
+
+pub mod access;
+mod cold;
+mod context;
+mod descent;
+pub mod flow;
+pub mod functions;
+mod jump_table;
+mod layout;
+pub mod names;
+mod no_return;
+mod scan;
+pub mod sweep;
+mod unwind;
+pub mod xref;
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+pub use access::{Access, AccessKind, Operand, accesses};
+pub use flow::{Block, BlockId, Edges, Exit, FlowGraph, InstrIx, Target};
+pub use functions::{Function, FunctionId, Functions};
+pub use names::{demangle, demangle_path};
+pub use sweep::CallIndex;
+pub use xref::{AddressTaken, CallSite, Reference, ReferenceKind};
+
+use context::{CALLEE_DEPTH, Context};
+use no_return::NoReturn;
+use unwind::UnwindTable;
+
+use crate::elf::Elf;
+
+/// Graphs are kept in so many maps, so that threads seldom wait for one another.
+const SHARDS: usize = 32;
+
+type Shard = RwLock<HashMap<FunctionId, Arc<FlowGraph>>>;
+
+/// The machine code of one file. Everything is found when asked for, and kept.
+#[derive(Debug)]
+pub struct Code<'a> {
+    elf: Arc<Elf<'a>>,
+    functions: Functions<'a>,
+    no_return: NoReturn,
+    unwind: OnceLock<UnwindTable<'a>>,
+    flows: Vec<Shard>,
+}
+
+impl<'a> Code<'a> {
+    /// Indexes the functions of a file.
+    #[must_use]
+    pub fn new(elf: Arc<Elf<'a>>) -> Self {
+        let functions = Functions::new(&elf);
+        let no_return = NoReturn::new(&functions);
+        let flows = std::iter::repeat_with(Shard::default).take(SHARDS).collect();
+        Self {
+            elf,
+            functions,
+            no_return,
+            unwind: OnceLock::new(),
+            flows,
+        }
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn elf(&self) -> &Arc<Elf<'a>> {
+        &self.elf
+    }
+
+    /// The functions.
+    #[must_use]
+    pub fn functions(&self) -> &Functions<'a> {
+        &self.functions
+    }
+
+    /// The control flow of a function. For an id of another file the graph is empty.
+    #[must_use]
+    pub fn flow(&self, function: FunctionId) -> Arc<FlowGraph> {
+        let shard = self.flows.get(function.0 as usize % SHARDS);
+        let kept = shard.and_then(|shard| {
+            shard
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+                .get(&function)
+                .map(Arc::clone)
+        });
+        if let Some(kept) = kept {
+            return kept;
+        }
+        // Read without holding the lock: twice at worst, with the same result.
+        let graph = Arc::new(self.fresh_flow(function));
+        match shard {
+            Some(shard) => {
+                let mut graphs = shard.write().unwrap_or_else(PoisonError::into_inner);
+                Arc::clone(graphs.entry(function).or_insert(graph))
+            }
+            None => graph,
+        }
+    }
+
+    /// Whether a call to a function never comes back.
+    #[must_use]
+    pub fn never_returns(&self, target: Target) -> bool {
+        self.context().never_returns(target)
+    }
+
+    /// The name of a call's target as in the symbol table.
+    #[must_use]
+    pub fn target_name(&self, target: Target) -> Option<&'a str> {
+        match target {
+            Target::Function(function) => self.functions.get(function)?.symbol,
+            Target::Import(import) => self.elf.import_name(import),
+            Target::Unknown(_) | Target::Indirect => None,
+        }
+    }
+
+    /// The control flow of a function, read anew and not kept.
+    pub(crate) fn fresh_flow(&self, function: FunctionId) -> FlowGraph {
+        descent::flow(self.context(), function)
+    }
+
+    fn context(&self) -> Context<'_, 'a> {
+        Context {
+            elf: &self.elf,
+            functions: &self.functions,
+            no_return: &self.no_return,
+            unwind: &self.unwind,
+            depth: CALLEE_DEPTH,
+        }
+    }
+}

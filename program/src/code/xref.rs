@@ -1,0 +1,289 @@
+//! Who calls a function, who takes its address, who refers to a variable.
+
+use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind};
+
+use super::Code;
+use super::access::{AccessKind, accesses};
+use super::flow::{Exit, FlowGraph, InstrIx, Target};
+use super::functions::FunctionId;
+use super::scan::{Relative, scan};
+use crate::addr::{LinkAddr, LinkRange};
+use crate::elf::{ImportId, Linkage, Pointer};
+
+/// A call or tail call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallSite {
+    /// The calling function.
+    pub caller: FunctionId,
+    /// The call instruction.
+    pub at: LinkAddr,
+    /// A jump: the callee returns to the caller's caller.
+    pub tail: bool,
+}
+
+/// A place where an address is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AddressTaken {
+    /// By an instruction.
+    Code {
+        /// The function of the instruction.
+        function: FunctionId,
+        /// The instruction.
+        at: LinkAddr,
+    },
+    /// By a pointer in data: a function table, a vtable, an initialised variable.
+    Data(LinkAddr),
+}
+
+/// What an instruction does with bytes that it refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ReferenceKind {
+    /// Reads them.
+    Read,
+    /// Writes them.
+    Write,
+    /// Reads and writes them.
+    ReadWrite,
+    /// Takes their address, or reaches them through an index.
+    Address,
+}
+
+/// An instruction that refers to some bytes by address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Reference {
+    /// The function of the instruction.
+    pub function: FunctionId,
+    /// The instruction.
+    pub at: LinkAddr,
+    /// What it does.
+    pub kind: ReferenceKind,
+}
+
+impl Code<'_> {
+    /// Direct calls and tail calls of a function, by address: through its entry, its PLT stub or its GOT slot.
+    #[must_use]
+    pub fn callers_of(&self, function: FunctionId) -> Vec<CallSite> {
+        let Some(entry) = self.functions().get(function).map(|function| function.entry) else {
+            return Vec::new();
+        };
+        self.calls_to(Target::Function(function), |linkage| {
+            linkage == Linkage::Local(entry) || linkage == Linkage::Resolved(entry)
+        })
+    }
+
+    /// Calls of a function of another file.
+    #[must_use]
+    pub fn callers_of_import(&self, import: ImportId) -> Vec<CallSite> {
+        self.calls_to(Target::Import(import), |linkage| {
+            linkage == Linkage::Import(import)
+        })
+    }
+
+    fn calls_to(&self, target: Target, is_target: impl Fn(Linkage) -> bool) -> Vec<CallSite> {
+        let mut places: Vec<LinkAddr> = Vec::new();
+        if let Target::Function(function) = target {
+            places.extend(self.functions().get(function).map(|function| function.entry));
+        }
+        places.extend(
+            self.elf()
+                .stubs()
+                .iter()
+                .filter(|(_, linkage)| is_target(*linkage))
+                .map(|(stub, _)| *stub),
+        );
+        places.extend(self.elf().link_slots(&is_target));
+        let mut sites = Vec::new();
+        for place in places {
+            self.each_reference(&(place..place.offset(1)), |graph, ix, _| {
+                let Some(block) = graph.block_of(ix).and_then(|block| graph.block(block)) else {
+                    return;
+                };
+                if block.last() == ix && block.exit.target() == Some(target) {
+                    let tail = matches!(block.exit, Exit::TailCall(_) | Exit::ConditionalTailCall(_));
+                    sites.extend(graph.addr(ix).map(|at| CallSite {
+                        caller: graph.function,
+                        at,
+                        tail,
+                    }));
+                }
+            });
+        }
+        sites.sort_unstable_by_key(|site| (site.at, site.caller));
+        sites.dedup();
+        sites
+    }
+
+    /// Where the address `addr` is taken: by instructions, and by pointers in data.
+    #[must_use]
+    pub fn address_taken(&self, addr: LinkAddr) -> Vec<AddressTaken> {
+        let mut taken = Vec::new();
+        self.each_reference(&(addr..addr.offset(1)), |graph, ix, kind| {
+            if kind == Some(ReferenceKind::Address) {
+                taken.extend(graph.addr(ix).map(|at| AddressTaken::Code {
+                    function: graph.function,
+                    at,
+                }));
+            }
+        });
+        for slot in self.elf().slots_holding(addr) {
+            if !self.elf().is_link_slot(slot) {
+                taken.push(AddressTaken::Data(slot));
+                continue;
+            }
+            // `mov f@GOTPCREL(%rip),%rax` takes the address through the linker's slot.
+            self.each_reference(&(slot..slot.offset(8)), |graph, ix, kind| {
+                if kind == Some(ReferenceKind::Read) {
+                    taken.extend(graph.addr(ix).map(|at| AddressTaken::Code {
+                        function: graph.function,
+                        at,
+                    }));
+                }
+            });
+        }
+        taken.sort_unstable();
+        taken.dedup();
+        taken
+    }
+
+    /// Instructions that refer to a range of bytes (a global variable) by address, in address order.
+    #[must_use]
+    pub fn references_to(&self, range: &LinkRange) -> Vec<Reference> {
+        let mut references = Vec::new();
+        self.each_reference(range, |graph, ix, kind| {
+            if let (Some(kind), Some(at)) = (kind, graph.addr(ix)) {
+                references.push(Reference {
+                    function: graph.function,
+                    at,
+                    kind,
+                });
+            }
+        });
+        references.sort_unstable_by_key(|reference| (reference.at, reference.function));
+        references.dedup();
+        references
+    }
+
+    /// Calls `each` for every instruction that refers to the range, with what it does (`None` for jumps and calls).
+    fn each_reference(
+        &self,
+        range: &LinkRange,
+        mut each: impl FnMut(&FlowGraph, InstrIx, Option<ReferenceKind>),
+    ) {
+        if range.start >= range.end {
+            return;
+        }
+        let mut ways = vec![Relative::ToInstruction];
+        if self.elf().is_fixed() {
+            ways.push(Relative::ToZero);
+        }
+        for code in self.elf().code_ranges() {
+            let Some(bytes) = self.elf().bytes_at(code.start, code.end.0 - code.start.0) else {
+                continue;
+            };
+            for way in &ways {
+                for place in scan(bytes, code.start, range, *way) {
+                    let Some(function) = self.functions().at(place) else {
+                        continue;
+                    };
+                    let graph = self.flow(function);
+                    let Some(ix) = graph.containing(place) else {
+                        continue;
+                    };
+                    let Some(instruction) = graph.instruction(ix) else {
+                        continue;
+                    };
+                    if let Some(kind) = refers(instruction, range) {
+                        each(&graph, ix, kind);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether and how an instruction refers to a range: `Some(None)` for a jump or call there.
+fn refers(instruction: &Instruction, range: &LinkRange) -> Option<Option<ReferenceKind>> {
+    if instruction.op0_kind() == OpKind::NearBranch64 {
+        return range
+            .contains(&LinkAddr(instruction.near_branch_target()))
+            .then_some(None);
+    }
+    let within = |addr: LinkAddr| range.contains(&addr);
+    let mut found: Option<ReferenceKind> = None;
+    for access in accesses(instruction) {
+        let kind = match access.kind {
+            AccessKind::Read => ReferenceKind::Read,
+            AccessKind::Write => ReferenceKind::Write,
+            AccessKind::ReadWrite => ReferenceKind::ReadWrite,
+        };
+        let overlaps = access.address().is_some_and(|addr| {
+            within(addr)
+                || (addr < range.start && addr.0.saturating_add(u64::from(access.width)) > range.start.0)
+        });
+        // `table(,%rax,8)`: the displacement is the address of an array.
+        let indexed = access.segment.is_none()
+            && access.address().is_none()
+            && within(LinkAddr(access.disp.cast_unsigned()));
+        found = if overlaps {
+            Some(kind)
+        } else {
+            found.or(indexed.then_some(ReferenceKind::Address))
+        };
+    }
+    if let Some(kind) = found {
+        let transfers = matches!(
+            instruction.flow_control(),
+            FlowControl::IndirectCall | FlowControl::IndirectBranch
+        );
+        return Some((!transfers).then_some(kind));
+    }
+    let address = if instruction.mnemonic() == Mnemonic::Lea {
+        Some(instruction.memory_displacement64())
+    } else {
+        (0..instruction.op_count())
+            .filter(|op| !matches!(instruction.op_kind(*op), OpKind::Register | OpKind::Memory))
+            .find_map(|op| instruction.try_immediate(op).ok())
+    };
+    address
+        .filter(|addr| within(LinkAddr(*addr)))
+        .map(|_| Some(ReferenceKind::Address))
+}
+
+impl crate::elf::Elf<'_> {
+    /// Linkage slots that lead to a target.
+    fn link_slots(&self, is_target: impl Fn(Linkage) -> bool) -> Vec<LinkAddr> {
+        let slots = self
+            .relocations()
+            .iter()
+            .filter(|(slot, _)| self.is_link_slot(*slot));
+        slots
+            .filter(|(_, pointer)| is_target(Linkage::from(*pointer)))
+            .map(|(slot, _)| slot)
+            .collect()
+    }
+
+    /// Data slots that hold an address when the program starts.
+    fn slots_holding(&self, addr: LinkAddr) -> Vec<LinkAddr> {
+        let relocations = self.relocations();
+        let relocated = relocations.iter().filter(|(_, pointer)| {
+            matches!(pointer, Pointer::Local(target) | Pointer::Resolved(target) if *target == addr)
+        });
+        let mut slots: Vec<LinkAddr> = relocated.map(|(slot, _)| slot).collect();
+        let packed = relocations.packed().iter().map(|slot| LinkAddr(*slot));
+        slots.extend(packed.filter(|slot| self.pointer_at(*slot) == Some(addr)));
+        if self.is_fixed() {
+            let wanted = addr.0.to_le_bytes();
+            for range in self.segments().data() {
+                let Some(bytes) = self.bytes_at(range.start, range.end.0 - range.start.0) else {
+                    continue;
+                };
+                let hits = memchr::memmem::find_iter(bytes, &wanted);
+                let places = hits
+                    .map(|at| range.start.offset(at as i64))
+                    .filter(|place| place.0 % 8 == 0);
+                slots.extend(places);
+            }
+        }
+        slots
+    }
+}
