@@ -1,7 +1,5 @@
 //! The inside of one function: inlined calls, blocks, variables.
 
-#![allow(dead_code, reason = "the variables' readers follow")]
-
 use std::sync::OnceLock;
 
 use gimli::{AttributeValue, UnitOffset};
@@ -93,11 +91,6 @@ impl Body {
         }
         found.sort_by_key(|(depth, _)| std::cmp::Reverse(*depth));
         found.into_iter().map(|(_, variable)| variable).collect()
-    }
-
-    /// Every variable's entry, wherever its block is.
-    pub fn all_variables(&self) -> impl Iterator<Item = UnitOffset> {
-        self.variables.iter().map(|variable| variable.die)
     }
 
     fn block(&self, number: u32) -> Option<&Block> {

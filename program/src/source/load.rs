@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock};
 
 use gimli::{EndianSlice, LittleEndian};
-use object::read::elf::ElfFile64;
+use object::read::elf::{ElfFile64, ElfSection64};
 use object::{Object as _, ObjectSection as _};
 
 use super::units::{Dwarf, Reader};
@@ -32,21 +32,22 @@ impl<'a> Sections<'a> {
         })
     }
 
-    /// The content of a section, uncompressed.
+    /// The content of a section, uncompressed. An object that was not linked has a section for each of its
+    /// type units, all of one name: they are joined.
     pub fn data(&self, name: &str, files: &'a dyn Files) -> Option<&'a [u8]> {
-        let data = self.elf.section_by_name(name)?.compressed_data().ok()?;
-        if data.format == object::CompressionFormat::None {
-            return Some(data.data);
+        let mut same = self
+            .elf
+            .sections()
+            .filter(|section| section.name_bytes() == Ok(name.as_bytes()));
+        let first = same.next().or_else(|| self.elf.section_by_name(name))?;
+        let data = uncompressed(&first, files)?;
+        let rest: Vec<_> = same.filter_map(|section| uncompressed(&section, files)).collect();
+        if rest.is_empty() {
+            return Some(data);
         }
-        let claimed = data.uncompressed_size;
-        let most = u64::try_from(data.data.len())
-            .ok()?
-            .saturating_mul(BEST_COMPRESSION)
-            .saturating_add(1 << 16);
-        if claimed > most {
-            return None;
-        }
-        Some(files.keep(data.decompress().ok()?.into_owned()))
+        let mut joined = data.to_vec();
+        rest.iter().for_each(|more| joined.extend_from_slice(more));
+        Some(files.keep(joined))
     }
 
     fn build_id(&self) -> Option<BuildId> {
@@ -62,6 +63,24 @@ impl<'a> Sections<'a> {
         // A line table alone (assembly) is better than nothing, but a separate file may hold more.
         filled(".debug_info")
     }
+}
+
+fn uncompressed<'a>(
+    section: &ElfSection64<'a, '_, object::LittleEndian>,
+    files: &'a dyn Files,
+) -> Option<&'a [u8]> {
+    let data = section.compressed_data().ok()?;
+    if data.format == object::CompressionFormat::None {
+        return Some(data.data);
+    }
+    let compressed = u64::try_from(data.data.len()).ok()?;
+    let most = compressed
+        .saturating_mul(BEST_COMPRESSION)
+        .saturating_add(1 << 16);
+    if data.uncompressed_size > most {
+        return None;
+    }
+    Some(files.keep(data.decompress().ok()?.into_owned()))
 }
 
 /// A file with debug information, and how it was found.
@@ -97,6 +116,7 @@ impl<'a> Sources<'a> {
             split: OnceLock::new(),
             package: OnceLock::new(),
             package_types: OnceLock::new(),
+            globals: OnceLock::new(),
         }
     }
 }

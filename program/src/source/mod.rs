@@ -6,19 +6,27 @@
 //! - [`load`](Sources::load) finds the file that has the debug information (`load`, `split`);
 //! - `units`, `ranges`: the units, and which of them cover an address;
 //! - `lines`, `search`, `paths`: line tables, both ways;
-//! - `functions`, `body`, `names`, `frames`: functions, what was inlined into them, what they are called.
+//! - `functions`, `body`, `names`, `frames`: functions, what was inlined into them, what they are called;
+//! - `variables`, `location`, `globals`: variables, and where they are;
+//! - `types`, `members`: types, and which part of one an offset falls into.
 
 mod body;
+mod children;
 mod frames;
 mod functions;
+mod globals;
 mod lines;
 mod load;
+mod location;
+mod members;
 mod names;
 mod paths;
 mod ranges;
 mod search;
 mod split;
+mod types;
 mod units;
+mod variables;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -27,8 +35,11 @@ use thiserror::Error;
 
 use crate::addr::{LinkAddr, LinkRange};
 use crate::files::Files;
+use globals::Globals;
+pub use members::{Member, MemberPath};
 use ranges::RangeMap;
 use split::{Package, SplitUnit};
+pub use types::{Encoding, Type, TypeKind};
 use units::{Die, Dwarf, Unit, UnitTable};
 
 /// More would not be read by anybody, and a corrupt file has no end of them.
@@ -51,6 +62,7 @@ pub struct Sources<'a> {
     split: Slots<SplitUnit<'a>>,
     package: OnceLock<Option<Box<Package<'a>>>>,
     package_types: Slots<Unit<'a>>,
+    globals: OnceLock<Globals<'a>>,
 }
 
 impl Sources<'_> {
@@ -237,3 +249,82 @@ pub struct Parameter {
 /// A type of the debug information. Plain data: the methods are on the view that [`Sources`] gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TypeId(Die);
+
+/// A variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name; that of a global with its namespaces.
+    pub name: Arc<str>,
+    /// What it is to its function.
+    pub kind: VariableKind,
+    /// Its type.
+    pub ty: Option<TypeId>,
+    /// Where it is.
+    pub location: VarLocation,
+    /// The number of its function in [`Sources::frames_at`]; 0 for a global.
+    pub frame: usize,
+}
+
+/// What a variable is to its function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum VariableKind {
+    /// It is passed in.
+    Parameter,
+    /// It lives as long as its block runs.
+    Local,
+    /// It lives as long as the program or the thread.
+    Static,
+}
+
+/// Where a variable is at some address. Registers have DWARF's numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VarLocation {
+    /// In a register.
+    Register(u16),
+    /// In memory, at a register plus an offset.
+    RegisterOffset {
+        /// The register.
+        register: u16,
+        /// The offset.
+        offset: i64,
+    },
+    /// In memory, at the canonical frame address (the stack pointer before the call) plus an offset.
+    Cfa(i64),
+    /// In memory, at a fixed address.
+    Address(LinkAddr),
+    /// In the thread's copy of the module's thread-local block, at this offset.
+    Tls(u64),
+    /// In memory, at a pointer stored somewhere plus an offset.
+    Indirect {
+        /// Where the pointer is.
+        pointer: Box<VarLocation>,
+        /// The offset.
+        offset: i64,
+    },
+    /// Nowhere: it is known to have this value.
+    Constant(u64),
+    /// Nowhere: its value is a register plus an offset.
+    RegisterValue {
+        /// The register.
+        register: u16,
+        /// The offset.
+        offset: i64,
+    },
+    /// Nowhere, or somewhere that only a longer computation tells.
+    Value,
+    /// In several places.
+    Pieces(Vec<Piece>),
+    /// Optimised away at this address.
+    Unavailable,
+}
+
+/// A part of a variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Where it starts in the variable, in bytes.
+    pub offset: u64,
+    /// How many bytes.
+    pub size: u64,
+    /// Where it is.
+    pub location: VarLocation,
+}

@@ -10,6 +10,7 @@ use gimli::{
 
 use super::Sources;
 use super::functions::UnitIndex;
+use super::globals::Globals;
 use super::lines::LineTable;
 use crate::addr::{LinkAddr, LinkRange};
 
@@ -94,6 +95,7 @@ pub(super) struct Unit<'a> {
     pub is_c: bool,
     pub lines: OnceLock<LineTable<'a>>,
     pub index: OnceLock<UnitIndex>,
+    pub globals: OnceLock<Globals<'a>>,
 }
 
 impl<'a> Unit<'a> {
@@ -163,6 +165,7 @@ impl<'a> Unit<'a> {
             is_c,
             lines: OnceLock::new(),
             index: OnceLock::new(),
+            globals: OnceLock::new(),
         })
     }
 
