@@ -29,7 +29,7 @@ const BUILDS: [&str; 6] = [
 fn a_line_in_an_inlined_function_has_the_whole_chain() {
     for flags in BUILDS {
         let (_folder, files) = built(flags);
-        let sources = Sources::load(files.binary(), files);
+        let sources = Sources::load(&files.elf(), files);
         let line = line_of(QUEUE, "// stores");
         let matches = sources.addresses_of("queue.cpp", line).expect(flags).matches;
         let chains: Vec<Vec<String>> = matches
@@ -65,7 +65,7 @@ fn a_line_in_an_inlined_function_has_the_whole_chain() {
 #[test]
 fn wrong_lines_are_explained() {
     let (_folder, files) = built("gcc -x c++ -g -O0 -lstdc++");
-    let sources = Sources::load(files.binary(), files);
+    let sources = Sources::load(&files.elf(), files);
     let comment = line_of(QUEUE, "namespace ns {");
     match sources.addresses_of("queue.cpp", comment) {
         Err(LineError::NoCode { nearest, line, .. }) => {
@@ -88,7 +88,7 @@ fn wrong_lines_are_explained() {
 fn the_prologue_ends_before_the_first_statement() {
     for flags in ["g++ -g -O0", "clang++ -g -O0"] {
         let (_folder, files) = built(flags);
-        let sources = Sources::load(files.binary(), files);
+        let sources = Sources::load(&files.elf(), files);
         let statement = line_of(QUEUE, "if (count == 0)");
         let at = sources
             .addresses_of("queue.cpp", statement)
@@ -112,7 +112,7 @@ fn frames_agree_with_llvm_symbolizer() {
     // llvm-symbolizer shows no inlined frames of split units.
     for flags in BUILDS.into_iter().filter(|flags| !flags.contains("split")) {
         let (folder, files) = built(flags);
-        let sources = Sources::load(files.binary(), files);
+        let sources = Sources::load(&files.elf(), files);
         let mut addresses = Vec::new();
         for line in 1..=u32::try_from(QUEUE.lines().count()).expect("short") {
             if let Ok(found) = sources.addresses_of("queue.cpp", line) {

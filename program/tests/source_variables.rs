@@ -13,7 +13,7 @@ fn with_sources(compiler: &str, text: &str, name: &str, check: impl FnOnce(&Sour
     folder.write(name, text);
     folder.run(&format!("{compiler} {name} -o built"));
     let files = FolderFiles::new(&folder, "built");
-    let sources = Sources::load(files.binary(), files);
+    let sources = Sources::load(&files.elf(), files);
     check(&sources, compiler);
     assert!(
         sources.problems().is_empty(),

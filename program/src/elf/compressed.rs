@@ -24,17 +24,7 @@ impl<'a> Elf<'a> {
             Some(section) => self.compressed(section)?,
             None => self.old_compressed(name)?,
         };
-        let stored = compressed.data.len() as u64;
-        let size = compressed.uncompressed_size;
-        if compressed.format != CompressionFormat::None
-            && (size > MAX_UNCOMPRESSED || size > stored.saturating_mul(MAX_RATIO))
-        {
-            return None;
-        }
-        match compressed.decompress().ok()? {
-            Cow::Borrowed(bytes) => Some(bytes),
-            Cow::Owned(bytes) => Some(files.keep(bytes)),
-        }
+        uncompressed(compressed, files)
     }
 
     fn compressed(&self, section: &'a elf::SectionHeader64<LE>) -> Option<CompressedData<'a>> {
@@ -66,5 +56,20 @@ impl<'a> Elf<'a> {
             data,
             uncompressed_size,
         })
+    }
+}
+
+/// Unpacks a section, unless it claims a size that no honest one has. `files` keeps the result.
+pub(crate) fn uncompressed<'a>(compressed: CompressedData<'a>, files: &'a dyn Files) -> Option<&'a [u8]> {
+    let stored = compressed.data.len() as u64;
+    let size = compressed.uncompressed_size;
+    if compressed.format != CompressionFormat::None
+        && (size > MAX_UNCOMPRESSED || size > stored.saturating_mul(MAX_RATIO))
+    {
+        return None;
+    }
+    match compressed.decompress().ok()? {
+        Cow::Borrowed(bytes) => Some(bytes),
+        Cow::Owned(bytes) => Some(files.keep(bytes)),
     }
 }

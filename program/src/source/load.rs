@@ -9,16 +9,15 @@ use object::{Object as _, ObjectSection as _};
 use super::units::{Dwarf, Reader};
 use super::{DebugStatus, Sources};
 use crate::addr::BuildId;
+use crate::elf::{Elf, compressed};
 use crate::files::{FileRequest, Files};
-
-/// deflate cannot do better than 1032 to 1; a header that claims more lies.
-const BEST_COMPRESSION: u64 = 1100;
 
 pub(super) fn reader(bytes: &[u8]) -> Reader<'_> {
     EndianSlice::new(bytes, LittleEndian)
 }
 
-/// The sections of an ELF file by name.
+/// The sections of an ELF file by name. Debug files, split objects and packages are no programs, so
+/// [`Elf`] does not take them.
 pub(super) struct Sections<'a> {
     bytes: &'a [u8],
     elf: ElfFile64<'a, object::LittleEndian>,
@@ -69,18 +68,7 @@ fn uncompressed<'a>(
     section: &ElfSection64<'a, '_, object::LittleEndian>,
     files: &'a dyn Files,
 ) -> Option<&'a [u8]> {
-    let data = section.compressed_data().ok()?;
-    if data.format == object::CompressionFormat::None {
-        return Some(data.data);
-    }
-    let compressed = u64::try_from(data.data.len()).ok()?;
-    let most = compressed
-        .saturating_mul(BEST_COMPRESSION)
-        .saturating_add(1 << 16);
-    if data.uncompressed_size > most {
-        return None;
-    }
-    Some(files.keep(data.decompress().ok()?.into_owned()))
+    compressed::uncompressed(section.compressed_data().ok()?, files)
 }
 
 /// A file with debug information, and how it was found.
@@ -93,11 +81,11 @@ impl<'a> Sources<'a> {
     /// Finds the debug information of an ELF file. This reads headers only, except that compressed
     /// sections have to be uncompressed.
     #[must_use]
-    pub fn load(elf: &'a [u8], files: &'a dyn Files) -> Self {
+    pub fn load(elf: &Elf<'a>, files: &'a dyn Files) -> Self {
         let mut problems = Vec::new();
         let mut tried = Vec::new();
-        let found =
-            Sections::parse(elf).and_then(|sections| find(sections, files, &mut tried, &mut problems));
+        let found = Sections::parse(elf.bytes())
+            .and_then(|sections| find(sections, files, &mut tried, &mut problems));
         let (dwarf, status) = match found {
             Some(found) => (load_dwarf(&found.sections, files, &mut problems), found.status),
             None => (empty(), DebugStatus::Missing { tried }),

@@ -1,12 +1,12 @@
 //! What a function is called and where it is declared.
 
-use std::fmt;
 use std::sync::Arc;
 
 use gimli::AttributeValue;
 
 use super::Sources;
 use super::units::{Die, Entry, Unit, UnitId};
+use crate::code::demangle_path;
 
 /// An out-of-line instance refers to its abstract one, that to its declaration: two hops in practice.
 const LONGEST_CHAIN: usize = 16;
@@ -80,15 +80,10 @@ impl<'a> Sources<'a> {
             }
             None
         });
-        naming.name = naming
-            .linkage_name
-            .as_deref()
-            .and_then(demangled)
-            .map(Into::into)
-            .or_else(|| {
-                let plain = plain?;
-                Some(self.qualified(at, &plain).into())
-            });
+        naming.name = naming.linkage_name.as_deref().and_then(demangled).or_else(|| {
+            let plain = plain?;
+            Some(self.qualified(at, &plain).into())
+        });
         naming
     }
 
@@ -121,49 +116,8 @@ impl<'a> Sources<'a> {
     }
 }
 
-/// The readable form of a C++ or Rust symbol, without parameters and hash; `None` for a plain name.
-fn demangled(linkage: &str) -> Option<String> {
-    let mut out = Limited(String::new());
-    if let Ok(rust) = rustc_demangle::try_demangle(linkage) {
-        fmt::Write::write_fmt(&mut out, format_args!("{rust:#}")).ok()?;
-        return Some(out.0);
-    }
-    if !linkage.starts_with("_Z") || linkage.len() > LONGEST_NAME {
-        return None;
-    }
-    let symbol = cpp_demangle::Symbol::new(linkage).ok()?;
-    let options = cpp_demangle::DemangleOptions::new().no_params().no_return_type();
-    symbol.structured_demangle(&mut out, &options).ok()?;
-    Some(out.0)
-}
-
-/// Stops a name that unfolds without end.
-struct Limited(String);
-
-impl fmt::Write for Limited {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        if self.0.len() + text.len() > LONGEST_NAME {
-            return Err(fmt::Error);
-        }
-        self.0.push_str(text);
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::demangled;
-
-    #[test]
-    fn names_come_without_parameters_and_hash() {
-        let check = |linkage, expected: Option<&str>| assert_eq!(demangled(linkage).as_deref(), expected);
-        check("_ZN2ns5QueueIiE3popEv", Some("ns::Queue<int>::pop"));
-        check(
-            "_ZN4core3ptr13drop_in_place17h0123456789abcdefE",
-            Some("core::ptr::drop_in_place"),
-        );
-        check("_RNvCs1234_7mycrate3foo", Some("mycrate::foo"));
-        check("main", None);
-        check("_Znonsense", None);
-    }
+/// The readable form of a C++ or Rust symbol; `None` for a plain name.
+fn demangled(linkage: &str) -> Option<Arc<str>> {
+    let path = demangle_path(linkage);
+    (path != linkage).then(|| path.into())
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use program::elf::Elf;
 use program::{FileRequest, Files};
 
 /// A folder that goes when the test ends.
@@ -65,6 +66,11 @@ impl FolderFiles {
             folder: folder.path().to_owned(),
             binary: binary.to_owned(),
         }))
+    }
+
+    /// The binary, parsed.
+    pub fn elf(&self) -> Elf<'static> {
+        Elf::parse(self.binary()).expect("a compiler wrote it")
     }
 
     /// The binary itself.
