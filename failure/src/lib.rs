@@ -5,7 +5,9 @@
 //! them. Bytes and text in, values out; nothing panics on what they contain.
 
 pub mod core_dump;
+pub mod frames;
 pub mod report;
+pub mod text;
 
 pub use report::{
     Frame, FrameOrigin, Kind, Location, ModuleRef, Position, Report, Signal, Source, SymbolRef, Thread,

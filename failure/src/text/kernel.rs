@@ -1,0 +1,168 @@
+//! The line that the kernel writes when a process dies of a fault.
+
+use program::{LinkAddr, RunAddr};
+
+use super::facts::Facts;
+use super::scan::{bare_hex, decimal};
+use super::signals;
+use super::stacks::Stacks;
+use crate::report::{Frame, ModuleRef, Position, Signal, Source, Thread};
+
+/// `prog[123]: segfault at 0 ip 000055… sp … error 4 in prog[55…+1000]`, or
+/// `traps: prog[123] general protection fault ip:… sp:… error:0 in prog[55…+1000]`.
+pub(super) fn line(text: &str, stacks: &mut Stacks, facts: &mut Facts) -> bool {
+    let Some(fault) = read(text) else { return false };
+    facts.signal = facts.signal.or(Some(fault.signal));
+    facts.fault_address = facts.fault_address.or(fault.address.map(RunAddr));
+    facts.program.get_or_insert_with(|| fault.program.to_owned());
+    let ip = fault.ip;
+    let module = fault.mapping.map(|mapping| {
+        let fixed = mapping.start < super::modules::LOWEST_MOVED;
+        if !fixed {
+            let inside = ip.saturating_sub(mapping.start);
+            let place = match mapping.file_offset {
+                Some(offset) => format!("file offset {offset:#x}"),
+                None => format!(
+                    "{inside:#x} bytes into its code mapping of {:#x} bytes",
+                    mapping.length
+                ),
+            };
+            facts.note(format!(
+                "the kernel gives the failing instruction of {} as {place}",
+                mapping.path
+            ));
+        }
+        ModuleRef {
+            path: mapping.path.to_owned(),
+            addr: fixed.then_some(LinkAddr(ip)),
+            build_id: None,
+        }
+    });
+    let thread = Thread {
+        id: Some(fault.tid),
+        name: Some(fault.program.to_owned()),
+        frames: Vec::new(),
+    };
+    stacks.open(Source::Perf, thread, None, 0);
+    let frame = Frame {
+        address: Some(RunAddr(ip)),
+        module,
+        position: Position::Exact,
+        ..Frame::default()
+    };
+    stacks.frame(Source::Perf, None, frame);
+    true
+}
+
+struct Fault<'a> {
+    program: &'a str,
+    tid: u64,
+    signal: Signal,
+    address: Option<u64>,
+    ip: u64,
+    mapping: Option<Mapping<'a>>,
+}
+
+struct Mapping<'a> {
+    path: &'a str,
+    /// Kernels since 6.12 print it.
+    file_offset: Option<u64>,
+    start: u64,
+    length: u64,
+}
+
+fn read(text: &str) -> Option<Fault<'_>> {
+    let text = text.strip_prefix("traps: ").unwrap_or(text);
+    let (who, rest) = text.split_once(']')?;
+    let rest = rest.strip_prefix(':').unwrap_or(rest).strip_prefix(' ')?;
+    let (program, tid) = who.rsplit_once('[')?;
+    let (tid, "") = decimal(tid)? else { return None };
+    let after = |mark: &str| {
+        rest.split_once(mark)
+            .and_then(|(_, rest)| bare_hex(rest))
+            .map(|(value, _)| value)
+    };
+    let (signal, address) = match rest.strip_prefix("segfault at ") {
+        Some(at) => (signals::SIGSEGV, Some(bare_hex(at)?.0)),
+        None => (trap(rest)?, None),
+    };
+    let ip = after(" ip ").or_else(|| after(" ip:"))?;
+    let mapping = rest.rsplit_once(" in ").and_then(|(_, place)| mapping(place));
+    Some(Fault {
+        program,
+        tid,
+        signal,
+        address,
+        ip,
+        mapping,
+    })
+}
+
+fn trap(text: &str) -> Option<Signal> {
+    let text = text.strip_prefix("trap ").unwrap_or(text);
+    let traps = [
+        ("general protection", signals::SIGSEGV),
+        ("stack segment", signals::SIGBUS),
+        ("divide error", signals::SIGFPE),
+        ("invalid opcode", signals::SIGILL),
+        ("int3", Signal(5)),
+    ];
+    traps
+        .iter()
+        .find(|(name, _)| text.starts_with(name))
+        .map(|(_, signal)| *signal)
+}
+
+/// `prog[55…+1000]`, since Linux 6.12 `prog[1139,55…+1000]`; perhaps with more behind it.
+fn mapping(text: &str) -> Option<Mapping<'_>> {
+    let (head, _) = text.split_once(']')?;
+    let (path, inside) = head.rsplit_once('[')?;
+    let (file_offset, range) = match inside.split_once(',') {
+        Some((offset, range)) => (Some(bare_hex(offset)?.0), range),
+        None => (None, inside),
+    };
+    let (start, rest) = bare_hex(range)?;
+    let (length, "") = bare_hex(rest.strip_prefix('+')?)? else {
+        return None;
+    };
+    Some(Mapping {
+        path,
+        file_offset,
+        start,
+        length,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_of_the_mapping() {
+        let old = read(
+            "prog[123]: segfault at 10 ip 000055d0c0de1139 sp 00007ffd error 4 in prog[55d0c0de1000+1000]",
+        )
+        .unwrap();
+        assert_eq!(
+            (old.program, old.tid, old.address, old.ip),
+            ("prog", 123, Some(0x10), 0x55d0_c0de_1139)
+        );
+        let mapping = old.mapping.unwrap();
+        assert_eq!(
+            (mapping.path, mapping.file_offset, mapping.start),
+            ("prog", None, 0x55d0_c0de_1000)
+        );
+        let new = read(
+            "prog[123]: segfault at 0 ip 000055d0c0de1139 sp 00007ffd error 4 in prog[1139,55d0c0de1000+1000] likely on CPU 1 (core 1, socket 0)",
+        );
+        assert_eq!(new.unwrap().mapping.unwrap().file_offset, Some(0x1139));
+    }
+
+    #[test]
+    fn traps() {
+        let fault = read("traps: prog[123] trap divide error ip:401139 sp:7ffd error:0 in prog[401000+1000]")
+            .unwrap();
+        assert_eq!((fault.signal, fault.ip), (signals::SIGFPE, 0x40_1139));
+        assert!(read("prog[123]: started in good order").is_none());
+    }
+}
