@@ -1,10 +1,6 @@
 //! Cores of programs that really crashed, held against gdb's view of them.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test says what it skips and stops at what it does not expect"
-)]
+#![allow(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
 
 mod support;
 
@@ -12,7 +8,7 @@ use std::collections::HashMap;
 
 use failure::core_dump::{CoreDump, Limits, report};
 use failure::{FrameOrigin, Kind, Position, Report, Signal};
-use support::real::{Disk, Folder, NoFiles, build, crash, gdb_stacks};
+use support::real::{Disk, Folder, NoFiles, build, crash, gdb_stacks, live_core};
 
 fn addresses(report: &Report) -> HashMap<u64, Vec<u64>> {
     let threads = report.threads.iter();
@@ -182,6 +178,47 @@ fn calls_to_where_no_code_is() {
             });
         }
     }
+}
+
+#[test]
+fn a_fault_in_the_vdso() {
+    check("gcc", &["-O2"], &["vdso", "main"], |report| {
+        let module = failing_frames(report)[0].module.as_ref().unwrap();
+        assert_eq!(module.path, "[vdso]");
+        assert!(module.addr.is_some() && module.build_id.is_some());
+        assert_eq!(report.notes, [""; 0]);
+    });
+}
+
+#[test]
+fn a_process_that_was_told_to_quit_hangs() {
+    check("gcc", &["-O2"], &["quit"], |report| {
+        assert_eq!((report.kind, report.signal), (Kind::Hang, Some(Signal(3))));
+    });
+}
+
+#[test]
+fn a_core_of_a_live_process() {
+    let folder = Folder::new();
+    let program = build(&folder, "gcc", &["-O2"]);
+    let Some(core) = live_core(&program, &["hang"]) else {
+        return;
+    };
+    let dump = CoreDump::parse(&core).unwrap();
+    let report = report(&dump, &Disk::default(), Limits::default());
+    if let Some(expected) = gdb_stacks(&program, &core, Limits::default().frames) {
+        assert_eq!(addresses(&report), expected, "{:?}", report.notes);
+    }
+    assert_eq!((report.kind, report.signal), (Kind::Hang, None));
+    assert_eq!(report.threads.len(), 4);
+    assert_eq!(
+        report.program.as_deref(),
+        program.canonicalize().unwrap().to_str()
+    );
+    assert_eq!(
+        report.notes,
+        ["no fatal signal: the core was taken from a live process"]
+    );
 }
 
 #[test]

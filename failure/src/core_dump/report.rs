@@ -98,10 +98,7 @@ fn kind(core: &CoreDump<'_>, signal: Option<Signal>, notes: &mut Vec<String>) ->
         return Kind::Hang;
     };
     let info = core.signal().filter(|info| info.signal == signal);
-    let pid = core.program().map(|program| program.pid);
-    let sender = info
-        .and_then(|info| info.sender)
-        .filter(|sender| Some(*sender) != pid);
+    let sender = info.and_then(|info| sent_from_outside(core, &info));
     if let Some(sender) = sender {
         notes.push(format!("signal {} was sent by process {sender}", signal.0));
     }
@@ -124,6 +121,15 @@ fn kind(core: &CoreDump<'_>, signal: Option<Signal>, notes: &mut Vec<String>) ->
         SIGABRT => Kind::Abort,
         _ => Kind::Signal,
     }
+}
+
+/// The other process that sent a signal. What `abort` and `raise` send comes with SI_TKILL; its sender may
+/// look foreign when the core was written from outside a container, by whose numbers it counts.
+fn sent_from_outside(core: &CoreDump<'_>, info: &SignalInfo) -> Option<u32> {
+    const SI_TKILL: i32 = -6;
+    let pid = core.program()?.pid;
+    info.sender
+        .filter(|&sender| sender != pid && info.code != SI_TKILL)
 }
 
 /// The stacks, the failing thread's unwound first so that it never goes short.

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define KEEP __attribute__((noinline, noclone))
@@ -98,6 +99,27 @@ KEEP static void in_handler_of_fault(int n) {
     depth += n;
 }
 
+// Makes the kernel's own code in the process fault.
+KEEP static void in_vdso(int n) {
+    clock_gettime(CLOCK_MONOTONIC, (struct timespec *)(uintptr_t)n);
+    depth++;
+}
+
+KEEP static void hang(int n) {
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    puts("hanging");
+    fflush(stdout);
+    pthread_mutex_lock(&lock);
+    depth += n;
+}
+
+KEEP static void quit(int n) {
+    kill(getpid(), SIGQUIT);
+    pause();
+    depth += n;
+}
+
 // Overwrites its own return address.
 KEEP static void smash(int n) {
     void *volatile *frame = __builtin_frame_address(0);
@@ -131,7 +153,8 @@ static const struct {
     {"fault", fault},         {"null", call_null},       {"wild", call_wild},
     {"assert", fail_assertion}, {"free", free_twice},    {"overflow", overflow},
     {"divide", divide},       {"realigned", realigned},  {"handler", in_handler},
-    {"altstack", in_handler_of_fault}, {"smash", smash},
+    {"altstack", in_handler_of_fault}, {"smash", smash},          {"vdso", in_vdso},
+    {"hang", hang},           {"quit", quit},
 };
 
 KEEP static void nested(action run, int n) {

@@ -3,9 +3,11 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use failure::core_dump::ModuleFiles;
 use program::BuildId;
@@ -35,6 +37,13 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// Says that a test does not test. Written past the capture of the test harness, which hides what a passing
+/// test prints.
+fn skipped(why: &str) {
+    let name = std::thread::current().name().unwrap_or("a test").to_owned();
+    let _ = writeln!(std::io::stderr(), "SKIPPED {name}: {why}");
 }
 
 /// Builds `tests/programs/crashes.c`.
@@ -76,10 +85,10 @@ pub fn crash(program: &Path, arguments: &[&str]) -> Option<Vec<u8>> {
             .stderr(Stdio::null())
             .status();
         if !status.is_ok_and(|status| status.success()) {
-            println!(
-                "SKIPPED: cores go to {} here, and gdb is not there to write one",
+            skipped(&format!(
+                "cores go to {} here, and gdb is not there to write one",
                 pattern.trim()
-            );
+            ));
             return None;
         }
     } else {
@@ -95,9 +104,41 @@ pub fn crash(program: &Path, arguments: &[&str]) -> Option<Vec<u8>> {
     }
     let core = fs::read_dir(runs.path()).unwrap().flatten().next();
     if core.is_none() {
-        println!("SKIPPED: no core was written (is the hard limit on cores 0?)");
+        skipped("no core was written (is the hard limit on cores 0?)");
     }
     core.map(|core| fs::read(core.path()).unwrap())
+}
+
+/// Starts a program, waits for its first line, and takes a core of it with `gcore`.
+pub fn live_core(program: &Path, arguments: &[&str]) -> Option<Vec<u8>> {
+    let folder = Folder::new();
+    let mut process = Command::new(program)
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(process.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    // The line comes before the call that blocks.
+    std::thread::sleep(Duration::from_millis(200));
+    let prefix = folder.path().join("core");
+    let taken = Command::new("gcore")
+        .arg("-o")
+        .arg(&prefix)
+        .arg(process.id().to_string())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    process.kill().unwrap();
+    process.wait().unwrap();
+    if !taken.is_ok_and(|status| status.success()) {
+        skipped("gcore is not there or may not trace");
+        return None;
+    }
+    let core = fs::read_dir(folder.path()).unwrap().flatten().next();
+    Some(fs::read(core.unwrap().path()).unwrap())
 }
 
 /// Files from this machine's disk.
@@ -159,7 +200,7 @@ pub fn gdb_stacks(program: &Path, core: &[u8], limit: usize) -> Option<HashMap<u
         .env("DEBUGINFOD_URLS", "")
         .output();
     let Ok(output) = output else {
-        println!("SKIPPED: no gdb to compare with");
+        skipped("no gdb to compare with");
         return None;
     };
     let mut stacks: HashMap<u64, Vec<u64>> = HashMap::new();
