@@ -4,6 +4,8 @@
 //! out of block 7" means the same to everybody; a block may name one successor twice (both ways of a branch
 //! going to one place) and then has two edges.
 
+use program::code::FlowGraph;
+
 /// A control-flow graph: blocks, edges, where it is entered and where it is left.
 #[derive(Clone, Debug)]
 pub struct Cfg {
@@ -162,6 +164,48 @@ impl Cfg {
         }
         seen
     }
+}
+
+/// The blocks of a function, numbered as in the flow graph. Landing pads, which only exceptions lead to, have
+/// no predecessors here and so are unreachable: the graph for control dependence, in which a call that may
+/// throw is no decision.
+#[must_use]
+pub fn of_flow(flow: &FlowGraph) -> Cfg {
+    build(flow, false)
+}
+
+/// [`of_flow`], with ways from every call to every landing pad. They lead through one more block, behind
+/// the others: the unwinder.
+#[must_use]
+pub fn with_exceptions(flow: &FlowGraph) -> Cfg {
+    build(flow, true)
+}
+
+fn build(flow: &FlowGraph, exceptions: bool) -> Cfg {
+    let unwinder = flow.blocks.len();
+    let numbered = || flow.blocks.iter().enumerate();
+    let mut edges: Vec<(usize, usize)> = numbered()
+        .flat_map(|(from, block)| block.succs.iter().map(move |to| (from, to.0 as usize)))
+        .collect();
+    let pads: Vec<usize> = numbered()
+        .filter(|(_, block)| exceptions && block.exceptional && block.preds.is_empty())
+        .map(|(pad, _)| pad)
+        .collect();
+    if !pads.is_empty() {
+        let calls = numbered().filter(|(_, block)| block.exit.target().is_some());
+        edges.extend(calls.map(|(call, _)| (call, unwinder)));
+        edges.extend(pads.iter().map(|&pad| (unwinder, pad)));
+    }
+    let leaves = numbered()
+        .filter(|(_, block)| block.exit.leaves())
+        .map(|(block, _)| block);
+    let blocks = flow.blocks.len() + usize::from(!pads.is_empty());
+    Cfg::new(
+        blocks,
+        flow.entry.map_or(0, |entry| entry.0 as usize),
+        edges,
+        leaves,
+    )
 }
 
 /// Along the edges or against them.

@@ -7,6 +7,7 @@ pub mod before;
 pub mod cfg;
 pub mod control;
 pub mod dominance;
+pub mod icfg;
 pub mod plan;
 pub mod threads;
 

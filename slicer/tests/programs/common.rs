@@ -1,0 +1,48 @@
+//! Small programs, compiled for a test.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Tests run side by side and may compile the same program: each compilation gets a folder of its own.
+static FOLDERS: AtomicU32 = AtomicU32::new(0);
+
+/// Which compiler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// gcc
+    C,
+    /// g++
+    Cpp,
+    /// rustc
+    Rust,
+}
+
+/// Compiles `source` with debug information at `-O{level}` and returns the file's bytes.
+pub fn compile(name: &str, language: Language, level: u8, source: &str) -> Vec<u8> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("{name}-{}", FOLDERS.fetch_add(1, Ordering::Relaxed)));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (compiler, extension) = match language {
+        Language::C => ("gcc", "c"),
+        Language::Cpp => ("g++", "cpp"),
+        Language::Rust => ("rustc", "rs"),
+    };
+    let input: PathBuf = folder.join(format!("{name}.{extension}"));
+    let output = folder.join(name);
+    std::fs::write(&input, source).unwrap();
+    let mut command = Command::new(compiler);
+    match language {
+        Language::Rust => command.args(["-g", "--edition=2024", "-C", &format!("opt-level={level}")]),
+        Language::C | Language::Cpp => command.args(["-g", "-pthread", &format!("-O{level}")]),
+    };
+    let result = command.arg(&input).arg("-o").arg(&output).output().unwrap();
+    assert!(
+        result.status.success(),
+        "{compiler}: {}",
+        String::from_utf8_lossy(&result.stderr)
+    );
+    let bytes = std::fs::read(output).unwrap();
+    std::fs::remove_dir_all(folder).unwrap();
+    bytes
+}

@@ -1,0 +1,5 @@
+//! The slicer's analyses on small compiled programs.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+mod icfg;
