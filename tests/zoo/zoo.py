@@ -2,6 +2,7 @@
 """Checks the zoo's facts against its sources, and against real runs."""
 
 import argparse
+import concurrent.futures
 import pathlib
 import re
 import resource
@@ -26,6 +27,9 @@ REQUIRED = ["name", "language", "sources", "after", "summary", "class", "args", 
             "unreachable", "failure", "root", "ideal"]
 MARKS = re.compile(r"(?:/\*|//)\s*(@[\w-]+(?:\s+@[\w-]+)*)\s*(?:\*/|$)", re.M)
 FRAME = re.compile(r"^#\d+ .* at (\S+):(\d+)$", re.M)
+INSTRUCTION = re.compile(r"^\s+[0-9a-f]+:\t(?:lock |rep \w* ?)?(\w+)(.*)$")
+LOCATION = re.compile(r"^(inlined by )?(/[^:]*):(\d+)\b")
+NOT_ACCESSES = {"lea", "nop", "nopw", "nopl"}
 LOWEST_RATE, HIGHEST_RATE = 2.0, 50.0
 
 
@@ -102,14 +106,12 @@ class Program:
         if not holds:
             self.problems.append(otherwise)
 
-    def run(self, level, folder, core=False):
+    def run(self, level, folder):
         """One run: (failed as the facts say, what happened)."""
         facts, failure = self.facts, self.facts["failure"]
-        limit = resource.RLIM_INFINITY if core else 0
         process = subprocess.Popen(
             [self.binary(level), *facts["args"]], cwd=folder, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (limit, limit)))
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         hung = False
         try:
             _, err = process.communicate(facts.get("stdin", "").encode(), facts["timeout_secs"])
@@ -152,6 +154,27 @@ class Program:
             found += own[:1]
         return found
 
+    def reaching_memory(self, level):
+        """The (source, line) of every instruction that accesses memory or calls, inlined frames included."""
+        out = subprocess.run(
+            ["objdump", "-d", "-l", "--inlines", "--no-show-raw-insn", self.binary(level)],
+            capture_output=True, text=True, errors="replace", check=True).stdout
+        found, outer, place = set(), [], None
+        for line in out.splitlines():
+            if instruction := INSTRUCTION.match(line):
+                if "(" in instruction[2] and instruction[1] not in NOT_ACCESSES or instruction[1].startswith("call"):
+                    found.update(p for p in [place, *outer] if p)
+                outer = []
+            elif location := LOCATION.match(line):
+                at = (pathlib.Path(location[2]).name, int(location[3]))
+                if location[1]:
+                    outer.append(at)
+                else:
+                    place = at
+            elif line.endswith("():"):
+                place = None
+        return found
+
 
 def folds_to(statements, pattern):
     """Whether the accesses, an RW standing for a read and a write, contain the pattern in order."""
@@ -169,22 +192,52 @@ def check(programs, _):
     return bad
 
 
+def code(programs, _):
+    bad = 0
+    for program in programs:
+        root = program.facts["root"]
+        marks = {s["at"] for s in root["statements"] if "access" in s} | set(root["failing_thread_access"])
+        for level in LEVELS:
+            found = program.reaching_memory(level)
+            for mark in sorted(m for m in marks if program.marks[m] not in found):
+                print(f"{program.name}: {level} has no access on the line of {mark}")
+                bad += 1
+    print(f"{len(programs)} programs, {bad} accesses missing")
+    return bad
+
+
+def dump_cores(wanted):
+    _, most = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (most if wanted else 0, most))
+
+
+def many_runs(program, level, count):
+    # A run that hangs costs its timeout and no processor, so others go on beside it.
+    beside = 8 if program.facts["failure"]["kind"] == "hang" else 1
+
+    def one(folder):
+        start = time.monotonic()
+        expected, what = program.run(level, folder)
+        return expected, what, time.monotonic() - start
+
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(beside) as pool:
+        yield from pool.map(one, [folder] * count)
+
+
 def rates(programs, options):
     bad = 0
+    dump_cores(False)
     print(f"{'program':<24}" + "".join(f"{level + ' %':>8}{'slowest':>10}" for level in LEVELS))
     for program in programs:
         row, notes = "", []
         for level in LEVELS:
             failures, slowest, others = 0, 0.0, {}
-            with tempfile.TemporaryDirectory() as folder:
-                for _ in range(options.runs):
-                    start = time.monotonic()
-                    expected, what = program.run(level, folder)
-                    failures += expected
-                    if what == "success":
-                        slowest = max(slowest, time.monotonic() - start)
-                    elif not expected:
-                        others[what] = others.get(what, 0) + 1
+            for expected, what, elapsed in many_runs(program, level, options.runs):
+                failures += expected
+                if what == "success":
+                    slowest = max(slowest, elapsed)
+                elif not expected:
+                    others[what] = others.get(what, 0) + 1
             rate = 100 * failures / options.runs
             row += f"{rate:>8.1f}{slowest * 1000:>7.0f} ms"
             if not LOWEST_RATE <= rate <= HIGHEST_RATE:
@@ -199,6 +252,7 @@ def rates(programs, options):
 
 def cores(programs, options):
     bad = 0
+    dump_cores(True)
     for program in programs:
         failure = program.facts["failure"]
         hang = failure["kind"] == "hang"
@@ -207,7 +261,7 @@ def cores(programs, options):
             seen, wrong = 0, []
             for _ in range(options.runs):
                 with tempfile.TemporaryDirectory() as folder:
-                    failed, what = program.run(level, folder, core=True)
+                    failed, what = program.run(level, folder)
                     if what == "success":
                         continue
                     core = next(pathlib.Path(folder).glob("core*"), None)
@@ -232,11 +286,11 @@ def cores(programs, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    for command in (check, rates, cores):
+    for command in (check, code, rates, cores):
         sub = commands.add_parser(command.__name__)
         sub.set_defaults(run=command)
         sub.add_argument("names", nargs="*", help="programs (default: all)")
-        if command is not check:
+        if command in (rates, cores):
             sub.add_argument("--runs", type=int, default=100)
         if command is cores:
             sub.add_argument("--failures", type=int, default=3)

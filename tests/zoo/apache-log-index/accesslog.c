@@ -50,10 +50,11 @@ static const char *resolve_host(unsigned client)
 static void log_request(unsigned client, unsigned status, unsigned bytes)
 {
 	struct log_entry *e = &access_log.entries[access_log.used]; /* @slot */
+	const char *host = resolve_host(client);
 
 	e->status = status;
 	e->bytes = bytes;
-	e->host = resolve_host(client); /* @fill */
+	e->host = host; /* @fill */
 	access_log.used++; /* @advance */
 }
 
@@ -91,7 +92,7 @@ static void *worker(void *arg)
 	for (unsigned i = 0; i < REQUESTS; i++)
 		log_request(first + i, 200, serve(first + i));
 	if (atomic_fetch_sub(&running, 1) == 1)
-		flush_log(); /* @flush */
+		flush_log();
 	return NULL;
 }
 

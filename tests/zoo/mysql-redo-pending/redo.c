@@ -1,6 +1,7 @@
 /* A redo log: transactions append their records and wait until these are on disk. */
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +21,7 @@ static struct {
 	char buffer[LOG_SIZE];
 	size_t end;
 	size_t pending;
-	unsigned flushes;
+	atomic_uint flushes;
 } redo = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The disk takes from `least` to `most` microseconds for a request. */
@@ -55,9 +56,12 @@ static size_t reserve(size_t length)
 /* Writes what is pending and returns how much that was. */
 static size_t flush_pending(void)
 {
+	size_t length;
+
 	disk_wait(200, 1200);
-	__atomic_fetch_add(&redo.flushes, 1, __ATOMIC_RELAXED);
-	return redo.pending; /* @read-back */
+	length = redo.pending; /* @read-back */
+	atomic_fetch_add(&redo.flushes, 1);
+	return length;
 }
 
 static void append_record(const struct record *rec)

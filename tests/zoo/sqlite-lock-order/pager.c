@@ -83,7 +83,7 @@ static void *writer(void *arg)
 {
 	(void)arg;
 	for (unsigned i = 1; i <= ROUNDS; i++) {
-		disk_wait(500, 10000);
+		disk_wait(500, 14000);
 		commit_transaction(i); /* @commit */
 	}
 	return NULL;
@@ -93,7 +93,7 @@ static void *checkpointer(void *arg)
 {
 	(void)arg;
 	for (unsigned i = 0; i < ROUNDS; i++) {
-		disk_wait(500, 10000);
+		disk_wait(500, 14000);
 		checkpoint(); /* @checkpoint */
 	}
 	return NULL;
