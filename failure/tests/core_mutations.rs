@@ -211,3 +211,38 @@ fn a_small_core_with_many_deep_stacks_stays_small() {
     assert!((65_536..=65_536 + 4096).contains(&frames), "{frames}");
     assert!(peak() - before < 150 << 10, "grew by {} KiB", peak() - before);
 }
+
+/// Modules with as many program headers as fit, a hundred thousand more that claim the same pages, and a
+/// name without end in every frame.
+#[test]
+fn a_small_core_with_many_modules_stays_small() {
+    const BASE: u64 = 0x7000_0000;
+    let before = peak();
+    let mut image = library(&[1; 20], b"");
+    image[56..58].copy_from_slice(&40_000_u16.to_le_bytes());
+    let long = "x".repeat(1 << 20);
+    let names: Vec<String> = (0..100_000).map(|index| format!("/{index}")).collect();
+    let pages = (0..1000).cycle().map(|index| BASE + index * 4096);
+    let mut files: Vec<_> = pages
+        .zip(&names)
+        .map(|(at, name)| (at, at + 4096, 0, name.as_str()))
+        .collect();
+    files[0].3 = &long;
+    let mut core = Core::default()
+        .files(4096, &files)
+        .load(BASE, 1000 * 4096, RX, &image.repeat(1000));
+    for tid in 0..4096 {
+        core = core.thread(
+            tid,
+            11,
+            Regs {
+                rip: BASE + CODE,
+                rsp: 8,
+                rbp: 8,
+            },
+        );
+    }
+    let found = survive(&core.build(), &NoFiles).unwrap();
+    assert_eq!(found.threads.len(), 4096);
+    assert!(peak() - before < 200 << 10, "grew by {} KiB", peak() - before);
+}

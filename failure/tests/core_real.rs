@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use failure::core_dump::{CoreDump, Limits, report};
 use failure::{FrameOrigin, Kind, Position, Report, Signal};
-use support::real::{Disk, Folder, NoFiles, build, crash, gdb_stacks, live_core};
+use support::real::{Disk, Folder, NoFiles, build, crash, crash_after, gdb_stacks, live_core};
 
 fn addresses(report: &Report) -> HashMap<u64, Vec<u64>> {
     let threads = report.threads.iter();
@@ -232,6 +232,23 @@ fn an_endless_recursion_is_cut() {
             report.notes
         );
     });
+}
+
+#[test]
+fn a_core_without_the_modules_first_pages() {
+    let folder = Folder::new();
+    let program = build(&folder, "gcc", &["-O2"]);
+    let only_private_memory = "echo 0x1 > /proc/self/coredump_filter";
+    let Some(core) = crash_after(only_private_memory, &program, &["fault"]) else {
+        return;
+    };
+    let dump = CoreDump::parse(&core).unwrap();
+    let report = report(&dump, &Disk::default(), Limits::default());
+    if let Some(expected) = gdb_stacks(&program, &core, Limits::default().frames) {
+        assert_eq!(addresses(&report), expected, "{:?}", report.notes);
+    }
+    let module = failing_frames(&report)[0].module.as_ref().unwrap();
+    assert!(module.addr.is_some(), "the file tells where its segments go");
 }
 
 #[test]

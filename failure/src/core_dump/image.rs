@@ -1,7 +1,7 @@
 //! The memory of the crashed process: what the core has, and what it left to the mapped files.
 
 use std::borrow::Cow;
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 
 use program::{BuildId, LinkAddr, RunAddr};
 
@@ -25,7 +25,9 @@ pub struct Image<'r> {
     pub(super) core: &'r CoreDump<'r>,
     files: &'r dyn ModuleFiles,
     /// In the order of the core's modules; a file is asked for when an address first hits its module.
-    loaded: Vec<OnceCell<Loaded<'r>>>,
+    loaded: Vec<OnceCell<Box<Loaded<'r>>>>,
+    /// How many were asked for.
+    count: Cell<usize>,
     /// Start, end, file offset and module of each mapping, by start.
     mapped: Vec<(u64, u64, u64, usize)>,
     complaints: RefCell<Vec<String>>,
@@ -57,6 +59,7 @@ impl<'r> Image<'r> {
             loaded,
             mapped,
             complaints: RefCell::default(),
+            count: Cell::new(0),
         }
     }
 
@@ -126,8 +129,18 @@ impl<'r> Image<'r> {
 
     /// The module at an index of the core's list, its file asked for the first time.
     pub(super) fn loaded(&self, index: usize) -> Option<&Loaded<'r>> {
+        /// More than any process has; a damaged core can claim one for every few bytes.
+        const MOST: usize = 4096;
+        let place = self.loaded.get(index)?;
+        if let Some(loaded) = place.get() {
+            return Some(loaded);
+        }
+        if self.count.get() >= MOST {
+            return None;
+        }
+        self.count.set(self.count.get() + 1);
         let module = self.core.modules().get(index)?;
-        Some(self.loaded.get(index)?.get_or_init(|| self.load(module)))
+        Some(place.get_or_init(|| Box::new(self.load(module))))
     }
 
     fn load(&self, module: &CoreModule) -> Loaded<'r> {

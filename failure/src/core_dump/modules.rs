@@ -36,13 +36,20 @@ impl CoreModule {
     }
 }
 
-/// The program headers of an executable or a shared library, from its file or from the page in the core.
+/// The program headers of an executable or a shared library, from its file or from the page in the core:
+/// as many as a real one may have, because a core can claim any number of modules.
 pub(super) fn module_segments(bytes: &[u8]) -> Option<Vec<Segment>> {
     const ET_EXEC: u16 = 2;
     const ET_DYN: u16 = 3;
+    const MOST: usize = 128;
     let header = Header::read(bytes)?;
     let fits = header.machine == EM_X86_64 && matches!(header.file_type, ET_EXEC | ET_DYN);
-    fits.then(|| header.segments(bytes, header.segment_count(bytes)).collect())
+    fits.then(|| {
+        header
+            .segments(bytes, header.segment_count(bytes))
+            .take(MOST)
+            .collect()
+    })
 }
 
 /// The bias that puts a file's segments where they were mapped.
@@ -61,7 +68,7 @@ pub(super) fn load_bias(segments: &[Segment], ranges: &[(Range<RunAddr>, FileOff
 
 /// The modules among the mapped files, in address order of their first mapping.
 pub(super) fn modules(memory: &Memory<'_>, mappings: &[Mapping], vdso: Option<u64>) -> Vec<CoreModule> {
-    let mut found: Vec<Group<'_>> = Vec::new();
+    let mut found: Vec<Group> = Vec::new();
     let mut latest: HashMap<&str, usize> = HashMap::new();
     for mapping in mappings {
         let placed = (mapping.range.clone(), mapping.offset);
@@ -69,7 +76,7 @@ pub(super) fn modules(memory: &Memory<'_>, mappings: &[Mapping], vdso: Option<u6
             .get(mapping.path.as_str())
             .and_then(|&index| found.get_mut(index));
         match known {
-            Some(group) if !group.is_over(mapping) => group.ranges.push(placed),
+            Some(group) if !group.is_over(mapping) => group.module.ranges.push(placed),
             _ => {
                 latest.insert(&mapping.path, found.len());
                 found.push(Group::new(memory, mapping));
@@ -81,31 +88,36 @@ pub(super) fn modules(memory: &Memory<'_>, mappings: &[Mapping], vdso: Option<u6
 }
 
 /// The mappings of one loaded copy of a file.
-struct Group<'m> {
-    path: &'m str,
-    ranges: Vec<(Range<RunAddr>, FileOffset)>,
-    segments: Option<Vec<Segment>>,
+struct Group {
+    module: CoreModule,
     /// One past the last address that its segments take up, when the core has its headers.
     end: Option<u64>,
 }
 
-impl<'m> Group<'m> {
-    fn new(memory: &Memory<'_>, mapping: &'m Mapping) -> Self {
+impl Group {
+    fn new(memory: &Memory<'_>, mapping: &Mapping) -> Self {
         let ranges = vec![(mapping.range.clone(), mapping.offset)];
         let headers = memory
             .dumped_from(mapping.range.start.0)
             .filter(|_| mapping.offset.0 == 0);
-        let segments = headers.and_then(module_segments);
-        let end = segments.as_deref().and_then(|segments| {
-            let bias = load_bias(segments, &ranges)?;
-            let ends = segments.iter().filter(|segment| segment.kind == PT_LOAD);
-            ends.map(|segment| bias.wrapping_add(segment.vaddr).saturating_add(segment.memsz))
-                .max()
-        });
+        let segments = headers.and_then(module_segments).unwrap_or_default();
+        let bias = load_bias(&segments, &ranges);
+        let loads = segments.iter().filter(|segment| segment.kind == PT_LOAD);
+        let ends = loads.map(|segment| segment.vaddr.saturating_add(segment.memsz));
+        let end = bias.zip(ends.max()).map(|(bias, end)| bias.wrapping_add(end));
+        let build_id = bias.and_then(|bias| dumped_build_id(memory, &segments, bias));
+        let path = mapping
+            .path
+            .strip_suffix(DELETED)
+            .unwrap_or(&mapping.path)
+            .to_owned();
         Self {
-            path: &mapping.path,
-            ranges,
-            segments,
+            module: CoreModule {
+                path,
+                bias,
+                ranges,
+                build_id,
+            },
             end,
         }
     }
@@ -115,25 +127,16 @@ impl<'m> Group<'m> {
         mapping.offset.0 == 0 && self.end.is_some_and(|end| mapping.range.start.0 >= end)
     }
 
+    /// The module, if it is one and not a mapped file of data.
     fn finish(self, memory: &Memory<'_>) -> Option<CoreModule> {
+        let executable = |addr: RunAddr| memory.load_at(addr.0).is_some_and(|load| load.executable);
         let has_code = || {
-            self.ranges
+            self.module
+                .ranges
                 .iter()
-                .any(|(range, _)| memory.load_at(range.start.0).is_some_and(|load| load.executable))
+                .any(|(range, _)| executable(range.start))
         };
-        if self.segments.is_none() && !has_code() {
-            return None;
-        }
-        let segments = self.segments.unwrap_or_default();
-        let bias = load_bias(&segments, &self.ranges);
-        let build_id = bias.and_then(|bias| dumped_build_id(memory, &segments, bias));
-        let path = self.path.strip_suffix(DELETED).unwrap_or(self.path).to_owned();
-        Some(CoreModule {
-            path,
-            bias,
-            ranges: self.ranges,
-            build_id,
-        })
+        (self.end.is_some() || has_code()).then_some(self.module)
     }
 }
 
@@ -152,23 +155,30 @@ fn vdso_module(memory: &Memory<'_>, at: u64) -> Option<CoreModule> {
 }
 
 fn dumped_build_id(memory: &Memory<'_>, segments: &[Segment], bias: u64) -> Option<BuildId> {
-    let notes = segments.iter().filter(|segment| segment.kind == PT_NOTE);
-    notes.into_iter().find_map(|segment| {
-        let dumped = memory.dumped_from(bias.wrapping_add(segment.vaddr))?;
-        let len = usize::try_from(segment.filesz)
-            .unwrap_or(usize::MAX)
-            .min(dumped.len());
-        elf::build_id(dumped.get(..len)?, segment.align)
+    first_build_id(segments, |segment| {
+        memory.dumped_from(bias.wrapping_add(segment.vaddr))
     })
 }
 
 /// The build-id in a file.
 pub(super) fn file_build_id(file: &[u8], segments: &[Segment]) -> Option<BuildId> {
-    let notes = segments.iter().filter(|segment| segment.kind == PT_NOTE);
+    first_build_id(segments, |segment| {
+        file.get(usize::try_from(segment.offset).ok()?..)
+    })
+}
+
+/// The first build-id in the note segments; `bytes` has each segment's from its start on.
+fn first_build_id<'b>(segments: &[Segment], bytes: impl Fn(&Segment) -> Option<&'b [u8]>) -> Option<BuildId> {
+    /// Notes are a few hundred bytes; a core can claim any size for any number of modules.
+    const LONGEST: u64 = 1 << 14;
+    const MOST: usize = 8;
+    let notes = segments
+        .iter()
+        .filter(|segment| segment.kind == PT_NOTE)
+        .take(MOST);
     notes.into_iter().find_map(|segment| {
-        elf::build_id(
-            super::bytes::slice(file, segment.offset, segment.filesz)?,
-            segment.align,
-        )
+        let rest = bytes(segment)?;
+        let len = usize::try_from(segment.filesz.min(LONGEST)).ok()?.min(rest.len());
+        elf::build_id(rest.get(..len)?, segment.align)
     })
 }

@@ -146,6 +146,7 @@ fn auxv(note: &[u8]) -> Vec<(u64, u64)> {
 /// The mapped files: a count, the unit of the offsets (a page for the kernel, one byte for gdb), the ranges,
 /// then as many names.
 fn mappings(note: &[u8]) -> Vec<Mapping> {
+    const PATH_MAX: usize = 4096;
     let header = u64_at(note, 0).zip(u64_at(note, 8));
     let Some((count, unit)) = header else {
         return Vec::new();
@@ -166,10 +167,18 @@ fn mappings(note: &[u8]) -> Vec<Mapping> {
             (start < end).then(|| Mapping {
                 range: RunAddr(start)..RunAddr(end),
                 offset: FileOffset(offset),
-                path: text(name),
+                path: text(name.get(..PATH_MAX).unwrap_or(name)),
             })
         })
         .collect();
     found.sort_by_key(|mapping| mapping.range.start);
+    // One address has one file; a note that says otherwise is damaged, and would be a way to make a lot of
+    // work from little.
+    let mut taken = RunAddr(0);
+    found.retain(|mapping| {
+        let free = mapping.range.start >= taken;
+        taken = if free { mapping.range.end } else { taken };
+        free
+    });
     found
 }

@@ -154,10 +154,10 @@ fn stacks(image: &Image<'_>, failing: usize, limits: Limits, notes: &mut Vec<Str
             continue;
         };
         let (frames, end) = unwinder.stack(&thread.registers, limits.frames.min(left).max(1));
-        left = left.saturating_sub(frames.len());
         notes.extend(ending(end, frames.len()).map(|why| format!("thread {}: {why}", thread.tid)));
         place.id = Some(u64::from(thread.tid));
         place.frames = frames.iter().map(|frame| reported(image, frame)).collect();
+        left = left.saturating_sub(place.frames.iter().map(weight).sum());
     }
     threads
 }
@@ -171,6 +171,15 @@ fn reported(image: &Image<'_>, frame: &Unwound) -> Frame {
         origin: frame.origin,
         ..Frame::default()
     }
+}
+
+/// How many frames a frame counts for: the path is repeated in each, and a damaged core can make it long.
+fn weight(frame: &Frame) -> usize {
+    const USUAL_PATH: usize = 256;
+    1 + frame
+        .module
+        .as_ref()
+        .map_or(0, |module| module.path.len() / USUAL_PATH)
 }
 
 /// Why a stack is not whole, in words.

@@ -65,6 +65,11 @@ pub fn build(folder: &Folder, compiler: &str, options: &[&str]) -> PathBuf {
 /// Runs a program to its end and returns the core it left: the kernel's, or gdb's where the kernel hands
 /// cores to somebody else. `None`, and a line on the test's output, when neither can be had.
 pub fn crash(program: &Path, arguments: &[&str]) -> Option<Vec<u8>> {
+    crash_after(":", program, arguments)
+}
+
+/// As [`crash`], after a command of the shell that starts the program. Only the kernel minds it.
+pub fn crash_after(setup: &str, program: &Path, arguments: &[&str]) -> Option<Vec<u8>> {
     let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
     let runs = Folder::new();
     if pattern.starts_with(['|', '/']) {
@@ -92,9 +97,9 @@ pub fn crash(program: &Path, arguments: &[&str]) -> Option<Vec<u8>> {
             return None;
         }
     } else {
-        let limited = "ulimit -c unlimited && exec \"$0\" \"$@\"";
+        let limited = format!("ulimit -c unlimited && {setup} && exec \"$0\" \"$@\"");
         let status = Command::new("sh")
-            .args(["-c", limited])
+            .args(["-c", &limited])
             .arg(program)
             .args(arguments)
             .current_dir(runs.path())
