@@ -8,7 +8,14 @@ pub mod addr;
 pub mod code;
 pub mod elf;
 pub mod files;
+mod module;
+mod program;
 pub mod source;
+mod statement;
+pub mod values;
 
 pub use addr::{BuildId, FileOffset, LinkAddr, LinkRange, ModuleId, Pc, RunAddr};
 pub use files::{FileRequest, Files};
+pub use module::Module;
+pub use program::{FunctionRef, Program};
+pub use statement::{Attribution, Statement, StatementKey, is_library_path};

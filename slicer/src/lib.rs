@@ -6,10 +6,13 @@
 pub mod before;
 pub mod cfg;
 pub mod control;
+pub mod dependence;
 pub mod dominance;
 pub mod icfg;
 pub mod plan;
+pub mod slice;
 pub mod threads;
+pub mod view;
 
 pub use cfg::Cfg;
 pub use control::{ControlDependence, Decision};

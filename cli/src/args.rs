@@ -1,0 +1,101 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Parser, Subcommand};
+
+/// Finds out why a native program failed.
+#[derive(Parser)]
+#[command(name = "failsketch", version, about, max_term_width = 100)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Show which statements a statement depends on, nearest first
+    Slice(SliceArgs),
+}
+
+/// Where the program is.
+#[derive(clap::Args)]
+pub struct ProgramArgs {
+    /// The program: an executable or shared object, as it ran
+    #[arg(long, value_name = "BIN")]
+    pub exe: PathBuf,
+
+    /// A folder with debug files, searched before the usual ones (may be given several times)
+    #[arg(long = "debug-dir", value_name = "DIR")]
+    pub debug_dirs: Vec<PathBuf>,
+
+    /// Where sources are now: paths that start with OLD are read at NEW (may be given several times)
+    #[arg(long = "source-map", value_name = "OLD=NEW", value_parser = source_mapping)]
+    pub source_map: Vec<(String, String)>,
+}
+
+/// Options of `slice`.
+#[derive(clap::Args)]
+#[command(group(ArgGroup::new("criterion").required(true).args(["at", "pc", "core", "trace"])))]
+pub struct SliceArgs {
+    #[command(flatten)]
+    pub program: ProgramArgs,
+
+    /// Start from a source line
+    #[arg(long, value_name = "FILE:LINE", value_parser = file_and_line)]
+    pub at: Option<(String, u32)>,
+
+    /// Start from an instruction, by its address in the file (what addr2line takes)
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    pub pc: Option<u64>,
+
+    /// Start from where a core dump says that the program failed
+    #[arg(long, value_name = "CORE")]
+    pub core: Option<PathBuf>,
+
+    /// Start from where the text of a stack trace says that the program failed (- for standard input)
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+
+    /// How many statements to show
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub max: usize,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn file_and_line(text: &str) -> Result<(String, u32), String> {
+    let (file, line) = text
+        .rsplit_once(':')
+        .ok_or("expected FILE:LINE, such as queue.c:88")?;
+    let line = line
+        .parse()
+        .ok()
+        .filter(|&line| line > 0)
+        .ok_or("the line must be a number from 1")?;
+    if file.is_empty() {
+        Err("the file's name is missing".to_owned())
+    } else {
+        Ok((file.to_owned(), line))
+    }
+}
+
+fn address(text: &str) -> Result<u64, String> {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    let parsed = match digits {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => u64::from_str_radix(text, 16),
+    };
+    parsed.map_err(|_| "expected a hexadecimal address, such as 0x11d9".to_owned())
+}
+
+fn source_mapping(text: &str) -> Result<(String, String), String> {
+    let (old, new) = text
+        .split_once('=')
+        .ok_or("expected OLD=NEW, such as /build/app=.")?;
+    Ok((old.to_owned(), new.to_owned()))
+}

@@ -1,0 +1,41 @@
+//! `failsketch`: why did this program fail?
+
+mod args;
+mod load;
+mod present;
+mod slice;
+mod sources;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Command};
+
+/// The exit status for anything that went wrong and was said; clap exits with 2 for wrong usage.
+const FAILED: u8 = 1;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let outcome = match &args.command {
+        Command::Slice(options) => slice::run(options),
+    };
+    let outcome = outcome.and_then(|text| Ok(io::stdout().write_all(text.as_bytes())?));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads our output has read enough (`failsketch … | head`).
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            let line = format!("{error:#}").replace('\n', " ");
+            eprintln!("failsketch: {}", sketch_render::text::plain(&line));
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

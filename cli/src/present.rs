@@ -1,0 +1,86 @@
+//! From the analysis' values to what gets rendered.
+
+use std::io::IsTerminal as _;
+
+use program::{Attribution, Pc, Program, Statement};
+use sketch_render::term::Terminal;
+use sketch_render::{Reason, SliceStatement, StatementRef};
+use slicer::slice::{Slice, Why};
+
+use crate::sources::SourceText;
+
+/// A statement with its text.
+pub fn statement(statement: &Statement, sources: &SourceText) -> StatementRef {
+    let text = match (&statement.file, statement.line) {
+        (Some(file), Some(line)) => sources.line(file, line),
+        _ => None,
+    };
+    StatementRef {
+        function: statement.function.to_string(),
+        file: statement.file.as_deref().map(str::to_owned),
+        line: statement.line,
+        pc: statement.pc.addr.0,
+        text,
+        accesses: Vec::new(),
+    }
+}
+
+/// The statement at an address, or the best description of it.
+pub fn statement_at(program: &Program<'_>, pc: Pc, sources: &SourceText) -> StatementRef {
+    match program.statement_at(pc) {
+        Attribution::Statement(found) => statement(&found, sources),
+        Attribution::CompilerMade | Attribution::Library => {
+            let module = program.module(pc.module);
+            let frame = module.and_then(|module| module.sources().frames_at(pc.addr).into_iter().next());
+            let name = module.and_then(|module| module.name_of_function_at(pc.addr));
+            let (file, line) = frame.map_or((None, None), |frame| (frame.file, Some(frame.line)));
+            let function = name.unwrap_or_else(|| "??".into());
+            let line = line.filter(|&line| line > 0);
+            statement(
+                &Statement {
+                    function,
+                    file,
+                    line,
+                    pc,
+                },
+                sources,
+            )
+        }
+    }
+}
+
+/// The first statements of a slice, and whether there are more.
+pub fn first_statements(
+    slice: &mut Slice<'_, '_>,
+    max: usize,
+    sources: &SourceText,
+) -> (Vec<SliceStatement>, bool) {
+    let found: Vec<_> = slice.by_ref().take(max).collect();
+    let statements = found
+        .iter()
+        .map(|item| SliceStatement {
+            distance: item.distance,
+            why: match item.why {
+                Why::Data => Reason::Data,
+                Why::Control => Reason::Control,
+                Why::Call => Reason::Call,
+                Why::Thread => Reason::Thread,
+            },
+            statement: statement(&item.statement, sources),
+        })
+        .collect();
+    // The iterator is lazy: one more step tells whether anything is left.
+    let more = found.len() == max && slice.next().is_some();
+    (statements, more)
+}
+
+/// The terminal that standard output goes to.
+pub fn terminal() -> Terminal {
+    let is_terminal = std::io::stdout().is_terminal();
+    let width = terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0));
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    Terminal {
+        width: width.clamp(60, 200),
+        colour: is_terminal && !plain,
+    }
+}

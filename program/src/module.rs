@@ -1,0 +1,155 @@
+//! One file of a program: its ELF structure, code and debug information together.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use object::LittleEndian as LE;
+use object::elf::PT_GNU_RELRO;
+
+use crate::addr::{LinkAddr, LinkRange};
+use crate::code::Code;
+use crate::elf::{Elf, ElfError, SymbolKind};
+use crate::files::Files;
+use crate::source::{DebugStatus, Sources};
+
+/// An executable or shared object.
+pub struct Module<'a> {
+    name: String,
+    elf: Arc<Elf<'a>>,
+    code: Code<'a>,
+    sources: Sources<'a>,
+    exports: OnceLock<HashMap<&'a str, LinkAddr>>,
+}
+
+impl<'a> Module<'a> {
+    /// Opens a module. Little is read now; the rest when it is asked for.
+    ///
+    /// # Errors
+    /// When the bytes are not an x86-64 executable or shared object.
+    pub fn load(name: &str, bytes: &'a [u8], files: &'a dyn Files) -> Result<Self, ElfError> {
+        let elf = Arc::new(Elf::parse(bytes)?);
+        let code = Code::new(Arc::clone(&elf));
+        let sources = Sources::load(&elf, files);
+        Ok(Self {
+            name: name.to_owned(),
+            elf,
+            code,
+            sources,
+            exports: OnceLock::new(),
+        })
+    }
+
+    /// What it is called: the path that it was loaded from.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its ELF structure.
+    #[must_use]
+    pub fn elf(&self) -> &Elf<'a> {
+        &self.elf
+    }
+
+    /// Its machine code.
+    #[must_use]
+    pub fn code(&self) -> &Code<'a> {
+        &self.code
+    }
+
+    /// Its debug information.
+    #[must_use]
+    pub fn sources(&self) -> &Sources<'a> {
+        &self.sources
+    }
+
+    /// Whether debug information was found at all.
+    #[must_use]
+    pub fn has_debug_information(&self) -> bool {
+        !matches!(self.sources.status(), DebugStatus::Missing { .. })
+    }
+
+    /// The readable name of the function at an address: from the debug information, else from the symbols.
+    #[must_use]
+    pub fn name_of_function_at(&self, addr: LinkAddr) -> Option<Arc<str>> {
+        let described = self.sources.function_at(addr).and_then(|function| function.name);
+        described.or_else(|| {
+            let function = self.code.functions().get(self.code.functions().at(addr)?)?;
+            let symbol = function.symbol?;
+            Some(Arc::from(crate::code::demangle(symbol)))
+        })
+    }
+
+    /// Whether an address is in a function's prologue: frame set-up and the spilling of parameters.
+    #[must_use]
+    pub fn is_prologue(&self, addr: LinkAddr) -> bool {
+        self.sources.function_at(addr).is_some_and(|function| {
+            let entry = function.ranges.first().map(|range| range.start);
+            match (entry, function.prologue_end) {
+                (Some(entry), Some(end)) => (entry..end).contains(&addr),
+                _ => false,
+            }
+        })
+    }
+
+    /// Where a function's body starts, for one that is entered at `entry`.
+    #[must_use]
+    pub fn body_of(&self, entry: LinkAddr) -> LinkAddr {
+        self.sources
+            .function_at(entry)
+            .and_then(|function| function.prologue_end)
+            .unwrap_or(entry)
+    }
+
+    /// The pointer that a slot holds for good: relocated at start and read-only from then on (the GOT, tables
+    /// of constants), so that code which goes through it can be followed.
+    #[must_use]
+    pub fn constant_pointer(&self, slot: LinkAddr) -> Option<LinkAddr> {
+        self.is_constant(slot)
+            .then(|| self.elf.pointer_at(slot))
+            .flatten()
+    }
+
+    fn is_constant(&self, addr: LinkAddr) -> bool {
+        let segments = self.elf.segments();
+        let protected = segments.headers().iter().any(|header| {
+            let start = header.p_vaddr.get(LE);
+            header.p_type.get(LE) == PT_GNU_RELRO
+                && (start..start.saturating_add(header.p_memsz.get(LE))).contains(&addr.0)
+        });
+        segments.contains(addr) && (protected || !segments.is_writable(addr))
+    }
+
+    /// Whether an address holds data that the program can change while it runs.
+    #[must_use]
+    pub fn is_variable(&self, addr: LinkAddr) -> bool {
+        self.elf.segments().is_writable(addr) && !self.is_constant(addr)
+    }
+
+    /// The function that this file offers to others under a name.
+    #[must_use]
+    pub fn exported(&self, symbol: &str) -> Option<LinkAddr> {
+        let exports = self.exports.get_or_init(|| {
+            let functions = |kind| matches!(kind, SymbolKind::Function | SymbolKind::IndirectFunction);
+            let offered = self
+                .elf
+                .dynsym()
+                .defined()
+                .filter(|symbol| functions(symbol.kind));
+            offered.map(|symbol| (symbol.name, symbol.addr)).collect()
+        });
+        exports.get(symbol).copied()
+    }
+
+    /// The global object around an address: as the symbols have it, else just the bytes asked for.
+    #[must_use]
+    pub fn object_around(&self, addr: LinkAddr, width: u32) -> LinkRange {
+        let bytes = addr..addr.offset(i64::from(width.max(1)));
+        self.elf
+            .data_symbols()
+            .filter(|symbol| symbol.kind == SymbolKind::Data)
+            .map(|symbol| symbol.addr..LinkAddr(symbol.addr.0.saturating_add(symbol.size)))
+            .find(|range| range.contains(&addr))
+            .unwrap_or(bytes)
+    }
+}

@@ -1,0 +1,80 @@
+//! Statements: what people see of machine code.
+
+use std::sync::Arc;
+
+use crate::addr::Pc;
+
+/// A source line of one function (an inlined function counts as its own), or, where no line is known, an
+/// instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statement {
+    /// The function's name as people write it.
+    pub function: Arc<str>,
+    /// The source file, as the compiler recorded it.
+    pub file: Option<Arc<str>>,
+    /// The line, from 1.
+    pub line: Option<u32>,
+    /// The instruction that this was found at.
+    pub pc: Pc,
+}
+
+/// What makes two statements the same.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StatementKey {
+    function: Arc<str>,
+    position: Position,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Position {
+    Line(Option<Arc<str>>, u32),
+    Instruction(Pc),
+}
+
+impl Statement {
+    /// Its identity: function, file and line; without line information, the instruction.
+    #[must_use]
+    pub fn key(&self) -> StatementKey {
+        let position = match self.line {
+            Some(line) => Position::Line(self.file.clone(), line),
+            None => Position::Instruction(self.pc),
+        };
+        StatementKey {
+            function: Arc::clone(&self.function),
+            position,
+        }
+    }
+}
+
+/// Whom an instruction belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Attribution {
+    /// A statement of the program.
+    Statement(Statement),
+    /// Nobody wrote it: prologues, spills, code without a line.
+    CompilerMade,
+    /// A library's code.
+    Library,
+}
+
+/// Whether a source path belongs to a compiler, a standard library or a system header: code that people
+/// do not look into for their own bugs.
+#[must_use]
+pub fn is_library_path(path: &str) -> bool {
+    const PREFIXES: [&str; 5] = [
+        "/usr/include/",
+        "/usr/lib/",
+        "/usr/local/include/",
+        "/rustc/",
+        "/usr/src/",
+    ];
+    // Rust's standard library when it was compiled with its sources at hand, and headers of a toolchain that
+    // was installed elsewhere.
+    const INNER: [&str; 4] = [
+        "/rustlib/src/rust/library/",
+        "/include/c++/",
+        "/lib/gcc/",
+        "/lib/clang/",
+    ];
+    PREFIXES.iter().any(|prefix| path.starts_with(prefix)) || INNER.iter().any(|inner| path.contains(inner))
+}

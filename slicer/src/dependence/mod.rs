@@ -1,0 +1,10 @@
+//! What an instruction's inputs depend on, inside one function.
+//!
+//! [`uses`] says what an instruction reads; [`reaching`] walks backwards to the definitions that reach it;
+//! [`summary`] says what library functions do, since they are not entered.
+
+pub mod effects;
+pub mod location;
+pub mod reaching;
+pub mod summary;
+pub mod uses;

@@ -1,0 +1,216 @@
+//! Reaching definitions, asked for one location at one point, walking backwards.
+
+use std::collections::HashSet;
+
+use program::code::{AccessKind, BlockId, InstrIx};
+use program::values::{Base, Gpr, Value};
+
+use super::effects::RegisterSet;
+use super::location::{Location, Overlap};
+use crate::view::FunctionView;
+
+/// How an instruction defines a location.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Definition {
+    /// The instruction writes it.
+    Written(InstrIx),
+    /// It is what a call returned.
+    Returned(InstrIx),
+    /// A call got a pointer to it and may have written it.
+    Lent {
+        /// The call.
+        call: InstrIx,
+        /// The register that carried the pointer.
+        argument: Gpr,
+        /// How far behind the pointer the location starts.
+        offset: i64,
+        /// How many bytes.
+        width: u32,
+    },
+}
+
+/// What reaches a point.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reaching {
+    /// The definitions, nearest first along each path.
+    pub definitions: Vec<Definition>,
+    /// The value that the location had at function entry reaches as well.
+    pub from_entry: bool,
+}
+
+/// The definitions of `wanted` that reach the point just before `before`.
+#[must_use]
+pub fn reaching(view: &FunctionView<'_, '_>, before: InstrIx, wanted: Location) -> Reaching {
+    let mut result = Reaching::default();
+    let Some(first) = view.flow.block_of(before) else {
+        return result;
+    };
+    let mut seen: HashSet<BlockId> = HashSet::new();
+    let mut pending = vec![(first, before.0)];
+    while let Some((block_id, end)) = pending.pop() {
+        let Some(block) = view.flow.blocks.get(block_id.0 as usize) else {
+            continue;
+        };
+        let start = block.instrs.start;
+        let killed = (start..end)
+            .rev()
+            .any(|ix| match step(view, InstrIx(ix), &wanted) {
+                Step::Pass => false,
+                Step::Kill => true,
+                Step::Define { definition, kills } => {
+                    result.definitions.push(definition);
+                    kills
+                }
+            });
+        if killed || born_here(&wanted, block_id) {
+            continue;
+        }
+        if Some(block_id) == view.flow.entry {
+            result.from_entry = true;
+        }
+        for &previous in block.preds.iter().rev() {
+            if seen.insert(previous) {
+                pending.push((
+                    previous,
+                    view.flow
+                        .blocks
+                        .get(previous.0 as usize)
+                        .map_or(0, |b| b.instrs.end),
+                ));
+            }
+        }
+    }
+    let mut known = HashSet::new();
+    result.definitions.retain(|definition| known.insert(*definition));
+    result
+}
+
+/// Memory behind a value that only exists from this block on: earlier code could not name it.
+fn born_here(wanted: &Location, block: BlockId) -> bool {
+    matches!(wanted, Location::Object { base: Base::Joined(at, _), .. } if *at == block.0)
+}
+
+enum Step {
+    Pass,
+    Kill,
+    Define { definition: Definition, kills: bool },
+}
+
+fn step(view: &FunctionView<'_, '_>, ix: InstrIx, wanted: &Location) -> Step {
+    if view.is_call(ix) {
+        return across_call(view, ix, wanted);
+    }
+    match wanted {
+        Location::Register(register) => {
+            let effects = view.effects(ix);
+            if !effects.writes.meets(*register) {
+                return Step::Pass;
+            }
+            let kills = !effects.keeps.meets(*register);
+            Step::Define {
+                definition: Definition::Written(ix),
+                kills,
+            }
+        }
+        Location::Object {
+            base: Base::Made(at, _),
+            ..
+        } if *at == ix => Step::Kill,
+        _ => {
+            let overlap = view
+                .values
+                .accesses(ix)
+                .iter()
+                .filter(|access| access.kind != AccessKind::Read)
+                .map(|access| wanted.overlap(&access.place, access.width))
+                .max_by_key(|overlap| match overlap {
+                    Overlap::None => 0,
+                    Overlap::Partial => 1,
+                    Overlap::Whole => 2,
+                });
+            match overlap {
+                Some(Overlap::Whole) => Step::Define {
+                    definition: Definition::Written(ix),
+                    kills: true,
+                },
+                Some(Overlap::Partial) => Step::Define {
+                    definition: Definition::Written(ix),
+                    kills: false,
+                },
+                _ => Step::Pass,
+            }
+        }
+    }
+}
+
+/// The registers in which results come back.
+fn result_registers() -> RegisterSet {
+    [
+        RegisterSet::gpr(Gpr::RAX),
+        RegisterSet::gpr(Gpr::RDX),
+        RegisterSet::vector(0),
+        RegisterSet::vector(1),
+    ]
+    .into_iter()
+    .fold(RegisterSet::EMPTY, RegisterSet::with)
+}
+
+fn across_call(view: &FunctionView<'_, '_>, call: InstrIx, wanted: &Location) -> Step {
+    let lent_from = match *wanted {
+        Location::Register(register) => {
+            return if !register.meets(RegisterSet::clobbered_by_calls()) {
+                Step::Pass
+            } else if register.meets(result_registers()) {
+                Step::Define {
+                    definition: Definition::Returned(call),
+                    kills: true,
+                }
+            } else {
+                // What a call leaves in the other registers is nobody's value.
+                Step::Kill
+            };
+        }
+        // Other functions' writes to globals are found through the index of all accesses.
+        Location::Static { .. } => return Step::Pass,
+        Location::Object {
+            base: Base::Made(at, _),
+            ..
+        } if at == call => return Step::Kill,
+        Location::Object { base, offset, width } => (base, offset, width),
+        Location::Stack { offset, width } => (Base::Entry(Gpr::RSP), offset, width),
+    };
+    match lent_through(view, call, lent_from) {
+        Some(definition) => Step::Define {
+            definition,
+            kills: false,
+        },
+        None => Step::Pass,
+    }
+}
+
+/// Whether a call gets a pointer to the object that the wanted bytes are in.
+fn lent_through(view: &FunctionView<'_, '_>, call: InstrIx, wanted: (Base, i64, u32)) -> Option<Definition> {
+    let (base, offset, width) = wanted;
+    let state = view.state_before(call)?;
+    let pointers = Gpr::ARGUMENTS
+        .into_iter()
+        .filter_map(|argument| match state.get(argument) {
+            Value::Sum(pointed, at) if pointed == base && at <= offset => Some((argument, at)),
+            _ => None,
+        });
+    // The pointer nearest below the bytes is the one to the object that they are in.
+    let (argument, at) = pointers.max_by_key(|&(_, at)| at)?;
+    let distance = offset.checked_sub(at)?;
+    let size = if base == Base::Entry(Gpr::RSP) {
+        view.frame_object_size(call, at)
+    } else {
+        None
+    };
+    let within = size.map_or(distance < 64, |size| distance < i64::from(size));
+    within.then_some(Definition::Lent {
+        call,
+        argument,
+        offset: distance,
+        width,
+    })
+}

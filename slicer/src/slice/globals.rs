@@ -1,0 +1,93 @@
+//! Globals: everybody who writes one, by address, whichever function or thread it is in.
+
+use program::LinkAddr;
+use program::code::{AccessKind, InstrIx};
+use program::values::{Gpr, Place};
+
+use super::context::Context;
+use super::queue::{Point, Task};
+use super::{Here, Slice, Why};
+use crate::dependence::location::{Location, Overlap};
+use crate::dependence::uses::Role;
+use crate::view::FunctionView;
+use program::FunctionRef;
+
+impl<'p, 'a> Slice<'p, 'a> {
+    /// Queues every instruction that may have written a global before the failure.
+    pub(super) fn find_writers(&mut self, here: Here, reader: FunctionRef, addr: LinkAddr, width: u32) {
+        let Some(module) = self.program.module(reader.module) else {
+            return;
+        };
+        // Read-only data has no writers, and a string constant is not worth a scan.
+        if !module.is_variable(addr) {
+            return;
+        }
+        let wanted = Location::Static { addr, width };
+        let object = module.object_around(addr, width);
+        let mut functions: Vec<_> = module
+            .code()
+            .references_to(&object)
+            .into_iter()
+            .map(|reference| reference.function)
+            .collect();
+        functions.sort_unstable();
+        functions.dedup();
+        for function in functions {
+            let id = FunctionRef {
+                module: reader.module,
+                function,
+            };
+            if !self.threads.may_precede(id) {
+                continue;
+            }
+            let Some(view) = self.view(id) else { continue };
+            for ix in writers_in(&view, &wanted) {
+                let point = Point {
+                    function: id,
+                    context: Context::ANY,
+                    ix,
+                };
+                let role = if view.is_call(ix) {
+                    Role::Everything
+                } else {
+                    Role::Value
+                };
+                self.push_found(here, Task::Visit(point, role), Why::Data);
+            }
+        }
+    }
+}
+
+fn writers_in(view: &FunctionView<'_, '_>, wanted: &Location) -> Vec<InstrIx> {
+    let count = u32::try_from(view.flow.instructions.len()).unwrap_or(u32::MAX);
+    (0..count)
+        .map(InstrIx)
+        .filter(|&ix| writes(view, ix, wanted))
+        .collect()
+}
+
+fn writes(view: &FunctionView<'_, '_>, ix: InstrIx, wanted: &Location) -> bool {
+    let stores = view
+        .values
+        .accesses(ix)
+        .iter()
+        .filter(|access| access.kind != AccessKind::Read)
+        .any(|access| wanted.overlap(&access.place, access.width) != Overlap::None);
+    stores || (view.is_call(ix) && is_lent(view, ix, wanted))
+}
+
+/// Whether a library call that writes through a pointer gets the global's address.
+fn is_lent(view: &FunctionView<'_, '_>, call: InstrIx, wanted: &Location) -> bool {
+    let Some(summary) = view.library_summary(call) else {
+        return false;
+    };
+    if summary.writes == 0 || summary.arguments.is_none() {
+        return false;
+    }
+    let Some(state) = view.state_before(call) else {
+        return false;
+    };
+    Gpr::ARGUMENTS.iter().enumerate().any(|(number, &gpr)| {
+        summary.writes_through(number) && wanted.overlap(&Place::at(state.get(gpr)), Some(8)) != Overlap::None
+    })
+}

@@ -1,0 +1,219 @@
+//! The backward slice: which statements the failing one depends on, nearest first.
+//!
+//! The slice is an iterator over statements. It walks dependences between instructions, counts distance in
+//! statements (a step inside one source line is free), and looks at a function, its callers or the writers
+//! of a global only when their turn comes: σ statements cost what σ statements cost.
+
+mod calls;
+mod context;
+mod criterion;
+mod globals;
+mod queue;
+mod threads;
+mod walk;
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use program::code::InstrIx;
+use program::{Attribution, Pc, Program, Statement, StatementKey};
+
+use crate::dependence::location::Location;
+use crate::view::FunctionView;
+use context::{Context, Contexts};
+use program::FunctionRef;
+use queue::{Point, Queue, Queued, Task};
+use threads::ThreadModel;
+
+pub use criterion::{Criterion, Start};
+
+/// Why a statement is in the slice: the last step on the shortest way from the failure to it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Why {
+    /// It produced a value that is used.
+    Data,
+    /// It decided that something ran.
+    Control,
+    /// It called the function, or passed it an argument.
+    Call,
+    /// It created the thread, or passed it its argument.
+    Thread,
+}
+
+/// One statement of a slice.
+#[derive(Clone, Debug)]
+pub struct SliceStatement {
+    /// Its number in the slice, from 0.
+    pub number: u32,
+    /// Statements between the failing one (0) and this.
+    pub distance: u32,
+    /// What put it there.
+    pub why: Why,
+    /// The number of the statement that depends on it; its own for the failing one.
+    pub because_of: u32,
+    /// The statement.
+    pub statement: Statement,
+}
+
+/// A backward slice, computed as it is read.
+pub struct Slice<'p, 'a> {
+    program: &'p Program<'a>,
+    threads: ThreadModel<'p, 'a>,
+    views: HashMap<FunctionRef, Rc<FunctionView<'p, 'a>>>,
+    contexts: Contexts,
+    queue: Queue,
+    done: HashSet<Task>,
+    wanted: HashSet<(Point, Location)>,
+    numbers: HashMap<StatementKey, u32>,
+    /// The instructions of each emitted statement that the slice went through.
+    instructions: Vec<Vec<(FunctionRef, InstrIx)>>,
+}
+
+/// Where the walk is, while a task is being worked on.
+#[derive(Clone, Copy)]
+struct Here {
+    distance: u32,
+    hops: u32,
+    /// The statement that everything found now is needed by.
+    from: u32,
+}
+
+impl<'p, 'a> Slice<'p, 'a> {
+    /// The slice backwards from a criterion.
+    #[must_use]
+    pub fn new(program: &'p Program<'a>, criterion: &Criterion) -> Self {
+        let mut slice = Self {
+            program,
+            threads: ThreadModel::new(program),
+            views: HashMap::new(),
+            contexts: Contexts::default(),
+            queue: Queue::default(),
+            done: HashSet::new(),
+            wanted: HashSet::new(),
+            numbers: HashMap::new(),
+            instructions: Vec::new(),
+        };
+        slice.begin(criterion);
+        slice
+    }
+
+    /// The instructions of an emitted statement that the slice went through so far.
+    #[must_use]
+    pub fn instructions(&self, number: u32) -> &[(FunctionRef, InstrIx)] {
+        self.instructions.get(number as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// A function, looked at once.
+    pub fn view(&mut self, id: FunctionRef) -> Option<Rc<FunctionView<'p, 'a>>> {
+        if let Some(view) = self.views.get(&id) {
+            return Some(Rc::clone(view));
+        }
+        let module = self.program.module(id.module)?;
+        let view = Rc::new(FunctionView::new(module, id));
+        self.views.insert(id, Rc::clone(&view));
+        Some(view)
+    }
+
+    fn begin(&mut self, criterion: &Criterion) {
+        for start in &criterion.starts {
+            let context = self.context_of_stack(&start.callers);
+            let Some(function) = self.program.function_at(start.pc) else {
+                continue;
+            };
+            let Some(view) = self.view(function) else { continue };
+            let Some(ix) = view.flow.at(start.pc.addr) else {
+                continue;
+            };
+            self.queue.push(Queued {
+                distance: 0,
+                hops: 0,
+                line: Reverse(0),
+                serial: 0,
+                task: Task::Visit(
+                    Point {
+                        function,
+                        context,
+                        ix,
+                    },
+                    start.role,
+                ),
+                why: Why::Data,
+                from: 0,
+            });
+        }
+    }
+
+    fn context_of_stack(&mut self, callers: &[Pc]) -> Context {
+        let mut context = Context::ANY;
+        for caller in callers.iter().rev() {
+            context = self
+                .program
+                .function_at(Pc {
+                    addr: caller.addr.offset(-1),
+                    ..*caller
+                })
+                .and_then(|function| {
+                    let view = self.view(function)?;
+                    let call = view.flow.containing(caller.addr.offset(-1))?;
+                    Some(self.contexts.enter(context::Site {
+                        function,
+                        call,
+                        context,
+                    }))
+                })
+                .unwrap_or(Context::ANY);
+        }
+        context
+    }
+
+    /// Notes that an instruction is in the slice; gives the statement to emit, if it is a new one, and the
+    /// number of the statement that further dependences come from.
+    fn note(
+        &mut self,
+        view: &FunctionView<'p, 'a>,
+        queued: &Queued,
+        ix: InstrIx,
+    ) -> (Option<SliceStatement>, u32) {
+        let Some(pc) = view.pc(ix) else {
+            return (None, queued.from);
+        };
+        let Attribution::Statement(statement) = self.program.statement_at(pc) else {
+            return (None, queued.from);
+        };
+        let next = u32::try_from(self.instructions.len()).unwrap_or(u32::MAX);
+        let number = *self.numbers.entry(statement.key()).or_insert(next);
+        if number != next {
+            if let Some(list) = self.instructions.get_mut(number as usize) {
+                list.push((view.id, ix));
+            }
+            return (None, number);
+        }
+        self.instructions.push(vec![(view.id, ix)]);
+        let because_of = if next == 0 { 0 } else { queued.from };
+        let emitted = SliceStatement {
+            number,
+            distance: queued.distance,
+            why: queued.why,
+            because_of,
+            statement,
+        };
+        (Some(emitted), number)
+    }
+}
+
+impl Iterator for Slice<'_, '_> {
+    type Item = SliceStatement;
+
+    fn next(&mut self) -> Option<SliceStatement> {
+        while let Some(queued) = self.queue.pop() {
+            if !self.done.insert(queued.task) {
+                continue;
+            }
+            if let Some(found) = self.work_on(&queued) {
+                return Some(found);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,203 @@
+//! From an instruction in the slice to what it depends on.
+
+use std::cmp::Reverse;
+
+use program::Attribution;
+use program::code::InstrIx;
+
+use super::queue::{Point, Queued, Task};
+use super::{Here, Slice, SliceStatement, Why};
+use crate::dependence::location::Location;
+use crate::dependence::reaching::{Definition, reaching};
+use crate::dependence::uses::{Role, uses};
+use crate::view::FunctionView;
+
+impl<'p, 'a> Slice<'p, 'a> {
+    /// Works on one task; gives the statement that it added to the slice, if any.
+    pub(super) fn work_on(&mut self, queued: &Queued) -> Option<SliceStatement> {
+        let here = Here {
+            distance: queued.distance,
+            hops: queued.hops,
+            from: queued.from,
+        };
+        match queued.task {
+            Task::Visit(point, role) => self.visit(queued, point, role),
+            Task::Result(point, location) => self.visit_result(queued, point, location),
+            Task::Called(function, context) => {
+                self.find_calls(here, function, context);
+                None
+            }
+            Task::Argument(function, context, location) => {
+                self.find_arguments(here, function, context, location);
+                None
+            }
+            Task::Writers(function, addr, width) => {
+                self.find_writers(here, function, addr, width);
+                None
+            }
+        }
+    }
+
+    fn visit(&mut self, queued: &Queued, point: Point, role: Role) -> Option<SliceStatement> {
+        let view = self.view(point.function)?;
+        let (emitted, from) = self.note(&view, queued, point.ix);
+        let here = Here {
+            distance: queued.distance,
+            hops: queued.hops,
+            from,
+        };
+        if view.is_call(point.ix) {
+            self.inputs_of_call(here, &view, point, role);
+        } else {
+            for location in uses(&view, point.ix, role) {
+                self.want(here, &view, point, location);
+            }
+        }
+        self.depend_on_control(here, &view, point);
+        emitted
+    }
+
+    fn visit_result(&mut self, queued: &Queued, point: Point, location: Location) -> Option<SliceStatement> {
+        let view = self.view(point.function)?;
+        let (emitted, from) = self.note(&view, queued, point.ix);
+        let here = Here {
+            distance: queued.distance,
+            hops: queued.hops,
+            from,
+        };
+        self.result_of_call(here, &view, point, location);
+        self.depend_on_control(here, &view, point);
+        emitted
+    }
+
+    /// An instruction runs because branches went its way and because its function was called.
+    fn depend_on_control(&mut self, here: Here, view: &FunctionView<'p, 'a>, point: Point) {
+        let Some(block) = view.flow.block_of(point.ix) else {
+            return;
+        };
+        for branch in view.deciding_branches(block) {
+            self.push_visit(
+                here,
+                view,
+                Point { ix: branch, ..point },
+                Role::Everything,
+                Why::Control,
+            );
+        }
+        self.push_later(here, Task::Called(point.function, point.context), Why::Call);
+    }
+
+    /// Follows a location back to the definitions that reach a point.
+    pub(super) fn want(&mut self, here: Here, view: &FunctionView<'p, 'a>, point: Point, location: Location) {
+        if !self.wanted.insert((point, location)) {
+            return;
+        }
+        let reaching = reaching(view, point.ix, location);
+        for definition in reaching.definitions {
+            match definition {
+                Definition::Written(ix) => {
+                    self.push_visit(here, view, Point { ix, ..point }, Role::Value, Why::Data);
+                }
+                Definition::Returned(ix) => {
+                    self.push_result(here, view, Point { ix, ..point }, location);
+                }
+                Definition::Lent {
+                    call,
+                    argument,
+                    offset,
+                    width,
+                } => {
+                    let point = Point { ix: call, ..point };
+                    self.lent_to_call(here, view, point, argument, offset, width);
+                }
+            }
+        }
+        if let Location::Static { addr, width } = location {
+            self.push_later(here, Task::Writers(point.function, addr, width), Why::Data);
+        } else if reaching.from_entry {
+            self.push_later(
+                here,
+                Task::Argument(point.function, point.context, location),
+                Why::Call,
+            );
+        }
+    }
+
+    /// Queues an instruction: at this distance if it belongs to the statement we come from (or to none), one
+    /// further if it belongs to another.
+    pub(super) fn push_visit(
+        &mut self,
+        here: Here,
+        view: &FunctionView<'p, 'a>,
+        point: Point,
+        role: Role,
+        why: Why,
+    ) {
+        self.push_statement(here, view, point.ix, Task::Visit(point, role), why);
+    }
+
+    pub(super) fn push_result(
+        &mut self,
+        here: Here,
+        view: &FunctionView<'p, 'a>,
+        point: Point,
+        location: Location,
+    ) {
+        self.push_statement(here, view, point.ix, Task::Result(point, location), Why::Data);
+    }
+
+    fn push_statement(&mut self, here: Here, view: &FunctionView<'p, 'a>, ix: InstrIx, task: Task, why: Why) {
+        if self.done.contains(&task) {
+            return;
+        }
+        let Some(pc) = view.pc(ix) else { return };
+        let (cost, line) = match self.program.statement_at(pc) {
+            Attribution::Statement(statement) => {
+                let same = self.numbers.get(&statement.key()) == Some(&here.from);
+                (u32::from(!same), statement.line.unwrap_or(0))
+            }
+            Attribution::CompilerMade | Attribution::Library => (0, 0),
+        };
+        self.queue.push(Queued {
+            distance: here.distance.saturating_add(cost),
+            hops: here.hops,
+            line: Reverse(line),
+            serial: 0,
+            task,
+            why,
+            from: here.from,
+        });
+    }
+
+    /// Queues a search that leads into other statements, to be made when those are due.
+    pub(super) fn push_later(&mut self, here: Here, task: Task, why: Why) {
+        if self.done.contains(&task) {
+            return;
+        }
+        self.queue.push(Queued {
+            distance: here.distance.saturating_add(1),
+            hops: here.hops.saturating_add(1),
+            line: Reverse(0),
+            serial: 0,
+            task,
+            why,
+            from: here.from,
+        });
+    }
+
+    /// Queues what a search found: its distance was paid when the search was queued.
+    pub(super) fn push_found(&mut self, here: Here, task: Task, why: Why) {
+        if self.done.contains(&task) {
+            return;
+        }
+        self.queue.push(Queued {
+            distance: here.distance,
+            hops: here.hops,
+            line: Reverse(0),
+            serial: 0,
+            task,
+            why,
+            from: here.from,
+        });
+    }
+}

@@ -1,0 +1,197 @@
+//! One function as the dependence analysis sees it: flow graph, values, effects and control dependence,
+//! each worked out once and only when asked for.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use iced_x86::{Instruction, InstructionInfoFactory};
+use program::code::{BlockId, Exit, FlowGraph, InstrIx, Target};
+use program::values::{State, Values};
+use program::{FunctionRef, LinkAddr, Module, Pc};
+
+use crate::cfg::Cfg;
+use crate::control::ControlDependence;
+use crate::dependence::effects::Effects;
+use crate::dependence::summary::Summary;
+use crate::dominance::{DomTree, PostDomTree};
+
+/// A function with everything that is known about it.
+pub struct FunctionView<'p, 'a> {
+    /// Which function.
+    pub id: FunctionRef,
+    /// Its blocks and instructions.
+    pub flow: Arc<FlowGraph>,
+    /// What its registers and slots hold.
+    pub values: Values,
+    module: &'p Module<'a>,
+    effects: Vec<Effects>,
+    cfg: OnceCell<Cfg>,
+    control: OnceCell<ControlDependence>,
+    dominators: OnceCell<DomTree>,
+}
+
+impl<'p, 'a> FunctionView<'p, 'a> {
+    /// Looks at a function.
+    #[must_use]
+    pub fn new(module: &'p Module<'a>, id: FunctionRef) -> Self {
+        let flow = module.code().flow(id.function);
+        let values = Values::analyse(&flow, &|slot| module.constant_pointer(slot));
+        let mut factory = InstructionInfoFactory::new();
+        let effects = flow
+            .instructions
+            .iter()
+            .map(|instr| Effects::of(instr, &mut factory))
+            .collect();
+        Self {
+            id,
+            flow,
+            values,
+            module,
+            effects,
+            cfg: OnceCell::new(),
+            control: OnceCell::new(),
+            dominators: OnceCell::new(),
+        }
+    }
+
+    /// The module that the function is in.
+    #[must_use]
+    pub fn module(&self) -> &'p Module<'a> {
+        self.module
+    }
+
+    /// An instruction.
+    #[must_use]
+    pub fn instruction(&self, ix: InstrIx) -> Option<&Instruction> {
+        self.flow.instructions.get(ix.0 as usize)
+    }
+
+    /// Where an instruction is.
+    #[must_use]
+    pub fn pc(&self, ix: InstrIx) -> Option<Pc> {
+        let addr = LinkAddr(self.instruction(ix)?.ip());
+        Some(Pc {
+            module: self.id.module,
+            addr,
+        })
+    }
+
+    /// An instruction's effect on registers.
+    #[must_use]
+    pub fn effects(&self, ix: InstrIx) -> Effects {
+        self.effects.get(ix.0 as usize).copied().unwrap_or_default()
+    }
+
+    /// Whom an instruction calls, if it is a call (a tail call counts).
+    #[must_use]
+    pub fn call_target(&self, ix: InstrIx) -> Option<Target> {
+        let block = self.flow.block(self.flow.block_of(ix)?)?;
+        if block.last() == ix {
+            block.exit.target()
+        } else {
+            None
+        }
+    }
+
+    /// Whether an instruction is a call that leaves this function for good.
+    #[must_use]
+    pub fn is_tail_call(&self, ix: InstrIx) -> bool {
+        let block = self.flow.block_of(ix).and_then(|id| self.flow.block(id));
+        block.is_some_and(|block| {
+            block.last() == ix && matches!(block.exit, Exit::TailCall(_) | Exit::ConditionalTailCall(_))
+        })
+    }
+
+    /// What a library function that an instruction calls does; `None` if it calls no library by name.
+    #[must_use]
+    pub fn library_summary(&self, ix: InstrIx) -> Option<Summary> {
+        match self.call_target(ix)? {
+            Target::Import(import) => self.module.elf().import_name(import).map(Summary::of),
+            _ => None,
+        }
+    }
+
+    /// What registers and slots hold just before an instruction.
+    #[must_use]
+    pub fn state_before(&self, ix: InstrIx) -> Option<State> {
+        self.values
+            .before(&self.flow, ix, &|slot| self.module.constant_pointer(slot))
+    }
+
+    /// Whether an instruction is a call.
+    #[must_use]
+    pub fn is_call(&self, ix: InstrIx) -> bool {
+        self.call_target(ix).is_some()
+    }
+
+    /// The function's blocks as a graph.
+    #[must_use]
+    pub fn cfg(&self) -> &Cfg {
+        self.cfg.get_or_init(|| cfg_of(&self.flow))
+    }
+
+    /// Its dominators.
+    #[must_use]
+    pub fn dominators(&self) -> &DomTree {
+        self.dominators.get_or_init(|| DomTree::new(self.cfg()))
+    }
+
+    /// Its control dependences.
+    #[must_use]
+    pub fn control(&self) -> &ControlDependence {
+        self.control
+            .get_or_init(|| ControlDependence::new(self.cfg(), PostDomTree::new(self.cfg())))
+    }
+
+    /// The branches that decide whether a block runs: the last instruction of each deciding block.
+    #[must_use]
+    pub fn deciding_branches(&self, block: BlockId) -> Vec<InstrIx> {
+        let mut branches: Vec<InstrIx> = self
+            .control()
+            .of(block.0 as usize)
+            .into_iter()
+            .filter_map(|decision| self.flow.blocks.get(decision.block))
+            .map(program::code::Block::last)
+            .collect();
+        branches.sort_unstable();
+        branches.dedup();
+        branches
+    }
+
+    /// The instructions after which the function is left with a result: returns and tail calls.
+    #[must_use]
+    pub fn leaving(&self) -> Vec<InstrIx> {
+        self.flow
+            .blocks
+            .iter()
+            .filter(|block| block.exit.leaves())
+            .map(program::code::Block::last)
+            .collect()
+    }
+
+    /// The size of the local variable that starts at a stack offset, as the debug information has it.
+    #[must_use]
+    pub fn frame_object_size(&self, _at: InstrIx, _offset: i64) -> Option<u32> {
+        None
+    }
+}
+
+fn cfg_of(flow: &FlowGraph) -> Cfg {
+    let edges = flow
+        .blocks
+        .iter()
+        .enumerate()
+        .flat_map(|(from, block)| block.succs.iter().map(move |to| (from, to.0 as usize)));
+    let leaving = flow
+        .blocks
+        .iter()
+        .enumerate()
+        .filter(|(_, block)| block.exit.leaves())
+        .map(|(id, _)| id);
+    Cfg::new(
+        flow.blocks.len(),
+        flow.entry.map_or(0, |entry| entry.0 as usize),
+        edges,
+        leaving,
+    )
+}
