@@ -49,6 +49,8 @@ pub(super) struct Descent<'c, 'a> {
     jumps: Vec<(u64, u64)>,
     /// Addresses that the instructions refer to, sorted; made when first needed in a round.
     references: Option<Vec<u64>>,
+    /// Addresses that are loaded into registers: register, instruction, address. Sorted in each round.
+    constants: Vec<(u8, u64, u64)>,
     pending: Vec<u64>,
     stack: Vec<u64>,
     truncated: bool,
@@ -96,6 +98,7 @@ impl<'c, 'a> Descent<'c, 'a> {
             switches: Vec::new(),
             jumps: Vec::new(),
             references: None,
+            constants: Vec::new(),
             pending: Vec::new(),
             stack: Vec::new(),
             truncated,
@@ -302,6 +305,7 @@ impl<'c, 'a> Descent<'c, 'a> {
             }
             self.jumps.sort_unstable();
             self.references = None;
+            self.collect_constants();
             let found: Vec<_> = pending
                 .into_iter()
                 .map(|ip| (ip, jump_table::find(self, ip)))
@@ -316,12 +320,42 @@ impl<'c, 'a> Descent<'c, 'a> {
             .extend(unread.into_iter().map(|ip| (ip, Exit::Unresolved)));
     }
 
+    fn collect_constants(&mut self) {
+        let loads = self
+            .instructions
+            .iter()
+            .filter(|i| i.mnemonic() == Mnemonic::Lea && i.is_ip_rel_memory_operand());
+        let loads = loads.filter(|i| i.op0_register().is_gpr64());
+        self.constants.clear();
+        self.constants
+            .extend(loads.map(|i| (i.op0_register().number() as u8, i.ip(), i.ip_rel_memory_address())));
+        self.constants.sort_unstable();
+    }
+
+    /// The address that the nearest instruction before `ip` loads into a register; failing that, the first
+    /// one after. Only while tables are resolved.
+    pub(super) fn constant_in(&self, register: usize, ip: u64) -> Option<u64> {
+        let key = (u8::try_from(register).ok()?, ip, 0);
+        let after = self.constants.partition_point(|constant| *constant < key);
+        let before = after.checked_sub(1).and_then(|at| self.constants.get(at));
+        let mut candidates = before.into_iter().chain(self.constants.get(after));
+        candidates
+            .find(|(number, _, _)| *number == key.0)
+            .map(|(_, _, addr)| *addr)
+    }
+
     fn resolve(&mut self, ip: u64, found: &Found) -> Exit {
         match found {
             Found::Table(table) => {
                 let targets = self.read_table(table);
                 if targets.is_empty() {
-                    return Exit::Unresolved;
+                    // A table of functions is called, not jumped into.
+                    let functions = table.stride == 8;
+                    return if functions {
+                        Exit::TailCall(Target::Indirect)
+                    } else {
+                        Exit::Unresolved
+                    };
                 }
                 for target in &targets {
                     self.follow(*target);
@@ -354,6 +388,7 @@ impl<'c, 'a> Descent<'c, 'a> {
                 .filter(|target| self.mark_index(*target).is_some());
             match target {
                 Some(target) => targets.push(target),
+                None if !table.certain && table.count.is_some() => return Vec::new(),
                 None if table.count.is_none() => break,
                 None => {}
             }

@@ -61,6 +61,8 @@ pub struct Functions<'a> {
     entries: Vec<Entry>,
     /// Moved-away parts by address, with the function that they belong to.
     parts: Vec<(u64, u64, u32)>,
+    /// The same by function.
+    parts_by_owner: Vec<(u32, u64, u64)>,
 }
 
 impl<'a> Functions<'a> {
@@ -80,11 +82,17 @@ impl<'a> Functions<'a> {
         add_unnamed(elf, &code, &cold, entry, &mut entries);
         settle_ends(&code, &cold, &mut entries);
         let parts = cold::assign(symtab, cold, &entries);
+        let mut parts_by_owner: Vec<_> = parts
+            .iter()
+            .map(|(start, end, owner)| (*owner, *start, *end))
+            .collect();
+        parts_by_owner.sort_unstable();
         Self {
             symtab,
             dynsym,
             entries,
             parts,
+            parts_by_owner,
         }
     }
 
@@ -130,12 +138,11 @@ impl<'a> Functions<'a> {
             return Vec::new();
         };
         let mut ranges = vec![LinkAddr(entry.start)..LinkAddr(entry.end)];
-        // Parts are few where they exist at all, and lie in a section of their own.
-        if !self.parts.is_empty() {
-            let own = self.parts.iter().filter(|(_, _, owner)| *owner == id.0);
-            ranges.extend(own.map(|(start, end, _)| LinkAddr(*start)..LinkAddr(*end)));
-            ranges.sort_unstable_by_key(|range| range.start);
-        }
+        let from = self.parts_by_owner.partition_point(|(owner, _, _)| *owner < id.0);
+        let own = self.parts_by_owner.get(from..).unwrap_or_default().iter();
+        let own = own.take_while(|(owner, _, _)| *owner == id.0);
+        ranges.extend(own.map(|(_, start, end)| LinkAddr(*start)..LinkAddr(*end)));
+        ranges.sort_unstable_by_key(|range| range.start);
         ranges
     }
 

@@ -23,6 +23,8 @@ pub(super) struct Table {
     pub anchor: Option<u64>,
     /// How many entries, if a comparison says so.
     pub count: Option<u64>,
+    /// Seen on the path to the jump. Otherwise the base is a guess that the entries have to confirm.
+    pub certain: bool,
 }
 
 /// What an indirect jump turned out to be.
@@ -70,6 +72,32 @@ pub(super) fn find(descent: &Descent<'_, '_>, ip: u64) -> Found {
         return Found::Computed;
     };
     let mut state = State::new();
+    if let Some(table) = evaluate(&mut state, &path) {
+        return Found::Table(Table {
+            certain: true,
+            ..table
+        });
+    }
+    // Out of a loop, the table's address is loaded before the path begins.
+    let start = path.first().map_or(ip, Instruction::ip);
+    let mut state = State::new();
+    for (number, value) in state.registers.iter_mut().enumerate() {
+        if let Some(addr) = descent.constant_in(number, start) {
+            *value = Value::Constant(addr);
+        }
+    }
+    if let Some(table) = evaluate(&mut state, &path) {
+        return Found::Table(table);
+    }
+    if lead.iter().rev().take(8).any(loads_relative_entry) && jump.op0_kind() == OpKind::Register {
+        Found::Computed
+    } else {
+        Found::Pointer
+    }
+}
+
+fn evaluate(state: &mut State, path: &[Instruction]) -> Option<Table> {
+    let (jump, lead) = path.split_last()?;
     for (at, instruction) in lead.iter().enumerate() {
         let next = path.get(at + 1).map_or(0, Instruction::ip);
         state.step(instruction, next);
@@ -78,25 +106,18 @@ pub(super) fn find(descent: &Descent<'_, '_>, ip: u64) -> Found {
         OpKind::Memory => state.load(jump, 8),
         _ => state.register(jump.op0_register()),
     };
-    match target {
-        Value::Entry(base, stride, index) if stride == 8 || jump.op0_kind() != OpKind::Memory => {
-            Found::Table(Table {
-                base,
-                stride,
-                anchor: None,
-                count: state.bound(index),
-            })
-        }
-        Value::Sum(base, index, anchor) => Found::Table(Table {
-            base,
-            stride: 4,
-            anchor: Some(anchor),
-            count: state.bound(index),
-        }),
-        _ if jump.op0_kind() == OpKind::Memory && jump.memory_index() != Register::None => Found::Computed,
-        _ if lead.iter().rev().take(8).any(loads_relative_entry) => Found::Computed,
-        _ => Found::Pointer,
-    }
+    let (base, stride, anchor, index) = match target {
+        Value::Entry(base, stride, index) => (base, stride, None, index),
+        Value::Sum(base, index, anchor) => (base, 4, Some(anchor), index),
+        _ => return None,
+    };
+    Some(Table {
+        base,
+        stride,
+        anchor,
+        count: state.bound(index),
+        certain: false,
+    })
 }
 
 /// `movslq (table,index,4)`: what precedes a jump through a table, even one that could not be told.
@@ -150,12 +171,10 @@ impl State {
         value
     }
 
+    /// The bound that was checked last. Tighter ones before need not hold on other paths.
     fn bound(&self, symbol: u32) -> Option<u64> {
-        self.bounds
-            .iter()
-            .filter(|(of, _)| *of == symbol)
-            .map(|(_, bound)| *bound)
-            .min()
+        let own = self.bounds.iter().rev().filter(|(of, _)| *of == symbol);
+        own.map(|(_, bound)| *bound).find(|bound| *bound > 1)
     }
 
     fn register(&self, register: Register) -> Value {
@@ -164,11 +183,7 @@ impl State {
 
     fn set(&mut self, register: Register, value: Value) {
         if let Some(number) = number(register) {
-            // A stack slot is named by its base register's value, which a fresh value would lose; frames
-            // move only at a function's ends.
-            if !matches!(register.full_register(), Register::RSP | Register::RBP) {
-                self.registers[number] = value;
-            }
+            self.registers[number] = value;
         }
     }
 
@@ -191,7 +206,7 @@ impl State {
     }
 
     /// The address of a memory operand as a table and an index into it.
-    fn indexed(&self, instruction: &Instruction) -> Option<(u64, u64, u32)> {
+    fn indexed(&mut self, instruction: &Instruction) -> Option<(u64, u64, u32)> {
         let displacement = instruction.memory_displacement64();
         let base = match instruction.memory_base() {
             Register::None => Value::Constant(0),
@@ -212,8 +227,10 @@ impl State {
             (Value::Scaled(index, by), Value::Constant(base)) if scale == 1 => {
                 Some((base.wrapping_add(displacement), by, index))
             }
-            (Value::Symbol(index), Value::Constant(base)) if scale == 1 && by_one(instruction) => {
-                Some((base.wrapping_add(displacement), 1, index))
+            // Whatever this path has put into the index, other paths put something else.
+            (Value::Constant(base), _) if scale > 1 => {
+                self.symbols += 1;
+                Some((base.wrapping_add(displacement), scale, self.symbols))
             }
             _ => None,
         }
@@ -267,11 +284,11 @@ impl State {
 
     fn step(&mut self, instruction: &Instruction, next: u64) {
         match instruction.mnemonic() {
-            Mnemonic::Mov | Mnemonic::Movsxd => {
+            // Widening keeps the value: what was compared as `dl` is used as `rdx`.
+            Mnemonic::Mov | Mnemonic::Movsxd | Mnemonic::Movzx | Mnemonic::Movsx => {
                 let value = self.operand(instruction, 1);
                 self.assign(instruction, value);
             }
-            Mnemonic::Movzx | Mnemonic::Movsx => self.extend(instruction),
             Mnemonic::Cdqe | Mnemonic::Nop | Mnemonic::Endbr64 => {}
             Mnemonic::Lea => {
                 let value = self.lea(instruction);
@@ -327,27 +344,15 @@ impl State {
                     let value = self.fresh();
                     self.assign(instruction, value);
                 }
+                if instruction.is_stack_instruction() {
+                    let value = self.fresh();
+                    self.set(Register::RSP, value);
+                }
                 if instruction.rflags_modified() != 0 {
                     self.compared = None;
                 }
             }
         }
-    }
-
-    /// Widening keeps the value; coming from few bits bounds it.
-    fn extend(&mut self, instruction: &Instruction) {
-        let value = self.operand(instruction, 1);
-        let bits = match instruction.op1_kind() {
-            OpKind::Memory => instruction.memory_size().size() * 8,
-            _ => instruction.op1_register().size() * 8,
-        };
-        if let Value::Symbol(symbol) = value
-            && bits < 32
-            && instruction.mnemonic() == Mnemonic::Movzx
-        {
-            self.bounds.push((symbol, 1 << bits));
-        }
-        self.assign(instruction, value);
     }
 
     fn lea(&mut self, instruction: &Instruction) -> Value {
@@ -387,7 +392,12 @@ impl State {
     }
 
     fn compare(&mut self, instruction: &Instruction) {
-        let (left, right) = (self.operand(instruction, 0), self.operand(instruction, 1));
+        let (mut left, right) = (self.operand(instruction, 0), self.operand(instruction, 1));
+        // What is compared varies, even if it is a constant on this path.
+        if matches!(left, Value::Constant(_)) && instruction.op0_kind() == OpKind::Register {
+            left = self.fresh();
+            self.set(instruction.op0_register(), left);
+        }
         self.compared = match (left, right) {
             (Value::Symbol(symbol), Value::Constant(limit)) => {
                 // Immediates are sign-extended; the comparison has the width of its operand.
@@ -416,10 +426,6 @@ impl State {
             };
         self.bounds.extend(bound.map(|bound| (symbol, bound)));
     }
-}
-
-fn by_one(instruction: &Instruction) -> bool {
-    instruction.memory_index_scale() == 1
 }
 
 fn writes_first_operand(instruction: &Instruction) -> bool {

@@ -32,12 +32,13 @@ impl<'a> UnwindTable<'a> {
         let Some((addr, bytes)) = elf.section(".eh_frame") else {
             return Self::default();
         };
-        bases = bases.set_eh_frame(addr.0);
+        let frames_at = addr.0;
+        bases = bases.set_eh_frame(frames_at);
         let frames = EhFrame::new(bytes, LittleEndian);
         let mut starts = Vec::new();
         if let Some((addr, bytes)) = elf.section(".eh_frame_hdr") {
             bases = bases.set_eh_frame_hdr(addr.0);
-            search_table(bytes, &bases, &mut starts);
+            search_table(bytes, &bases, frames_at, &mut starts);
         }
         if starts.is_empty() {
             walk(&frames, &bases, &mut starts);
@@ -89,15 +90,19 @@ impl<'a> UnwindTable<'a> {
     }
 }
 
-fn search_table(bytes: &[u8], bases: &BaseAddresses, starts: &mut Vec<(u64, usize)>) {
+fn search_table(bytes: &[u8], bases: &BaseAddresses, frames_at: u64, starts: &mut Vec<(u64, usize)>) {
     let Ok(header) = EhFrameHdr::new(bytes, LittleEndian).parse(bases, 8) else {
         return;
     };
     let Some(table) = header.table() else { return };
     let mut entries = table.iter(bases);
     while let Ok(Some((start, pointer))) = entries.next() {
-        if let (Pointer::Direct(start), Ok(offset)) = (start, table.pointer_to_offset(pointer)) {
-            starts.push((start, offset.0));
+        // The library's own way from pointer to offset does not expect a pointer before the section.
+        if let (Pointer::Direct(start), Pointer::Direct(pointer)) = (start, pointer) {
+            let offset = pointer
+                .checked_sub(frames_at)
+                .and_then(|offset| usize::try_from(offset).ok());
+            starts.extend(offset.map(|offset| (start, offset)));
         }
     }
 }
