@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 const WIDTH: usize = 96;
-const HEIGHT: usize = 12;
+const HEIGHT: usize = 4;
 const PADDING: usize = 32;
 
 #[repr(C)]
@@ -75,7 +75,7 @@ fn encode(handle: FrameHandle) -> u64 {
     let mut digest = 0;
     let height = unsafe { (*frame).height };
     for row in 0..height {
-        wait_microseconds(0, 1000);
+        wait_microseconds(0, 4000);
         digest ^= unsafe { encode_row(frame, row) }; // @encode-row
     }
     digest
@@ -101,7 +101,7 @@ fn main() {
 
     // The presentation time is what the frame is kept for. That the encoder
     // is done by then is hoped, not known.
-    wait_microseconds(4500, 20000);
+    wait_microseconds(5000, 50000);
     unsafe { frame_unref(frame) }; // @unref
 
     let digest = encoder.join().unwrap_or(0);

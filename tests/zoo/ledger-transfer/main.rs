@@ -30,7 +30,7 @@ fn wait_microseconds(least: u64, most: u64) {
 /// The audit trail is on disk: the entry is there before the money moves.
 fn record(ledger: &mut Ledger, text: String) {
     ledger.entries.push(text);
-    wait_microseconds(200, 1000);
+    wait_microseconds(500, 2500);
 }
 
 fn save(amount: i64) {
@@ -52,15 +52,15 @@ fn withdraw(amount: i64) {
 }
 
 fn saver() {
-    for amount in [50, 20, 75] {
-        wait_microseconds(0, 12000);
+    for amount in [50, 75] {
+        wait_microseconds(0, 30000);
         save(amount); // @save
     }
 }
 
 fn spender() {
     for amount in [30, 10] {
-        wait_microseconds(0, 18000);
+        wait_microseconds(0, 30000);
         withdraw(amount); // @withdraw
     }
 }

@@ -54,7 +54,7 @@ static std::size_t load_rates()
 static std::vector<Position> read_positions()
 {
     std::vector<Position> positions;
-    wait_microseconds(6000, 26000);
+    wait_microseconds(4000, 50000);
     for (std::size_t i = 0; i < 12; i++)
         positions.push_back({(i * 3 + 1) % CURRENCIES, 100.0 * static_cast<double>(i + 1)});
     return positions;

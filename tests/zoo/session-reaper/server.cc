@@ -11,7 +11,7 @@
 #include <vector>
 
 static constexpr int SESSIONS = 2;
-static constexpr int REQUESTS = 4;
+static constexpr int REQUESTS = 3;
 
 static std::mutex table_lock;
 static Session* table[SESSIONS];
@@ -32,7 +32,7 @@ static void wait_microseconds(int least, int most)
 // The next request of a client, once the network has delivered it.
 static std::string receive(int client)
 {
-    wait_microseconds(0, 4000);
+    wait_microseconds(0, 6000);
     std::string line = "GET /item/" + std::to_string(client);
     for (int i = random_between(1, 16); i > 0; i--)
         line += "&f" + std::to_string(i);
@@ -69,7 +69,7 @@ static void serve(int slot)
 
 static void reap()
 {
-    wait_microseconds(6000, 28000);
+    wait_microseconds(6000, 60000);
     for (int slot = 0; slot < SESSIONS; slot++) {
         Session* session = take_session(slot); // @take
         bytes_received += session->received();
