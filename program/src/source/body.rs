@@ -31,9 +31,9 @@ pub(super) struct Inlined {
 
 /// The function itself (the first), an inlined call, or a lexical block.
 struct Block {
-    /// Empty when the block has none of its own: then it is where its parent is.
     ranges: Vec<LinkRange>,
-    parent: u32,
+    /// The block whose ranges count: itself, or the nearest one around it that has any.
+    placed: u32,
     depth: u32,
     inlined: Option<u32>,
 }
@@ -97,15 +97,28 @@ impl Body {
         self.blocks.get(usize::try_from(number).ok()?)
     }
 
-    fn covers<'s>(&'s self, mut block: &'s Block, addr: LinkAddr) -> bool {
-        // Parents come before their children, so this ends at the function.
-        while block.ranges.is_empty() && block.depth > 0 {
-            match self.block(block.parent) {
-                Some(parent) => block = parent,
-                None => return false,
-            }
-        }
-        block.ranges.iter().any(|range| range.contains(&addr))
+    fn covers(&self, block: &Block, addr: LinkAddr) -> bool {
+        let placed = self.block(block.placed);
+        placed.is_some_and(|placed| placed.ranges.iter().any(|range| range.contains(&addr)))
+    }
+
+    fn add_block(&mut self, ranges: Vec<LinkRange>, parent: u32, inlined: Option<u32>) -> u32 {
+        let this = number(self.blocks.len());
+        let outer = self.block(parent);
+        let depth = outer.map_or(0, |outer| outer.depth + 1);
+        let placed = if ranges.is_empty() {
+            outer.map_or(this, |outer| outer.placed)
+        } else {
+            this
+        };
+        let inlined = inlined.or_else(|| outer?.inlined);
+        self.blocks.push(Block {
+            ranges,
+            placed,
+            depth,
+            inlined,
+        });
+        this
     }
 }
 
@@ -136,12 +149,7 @@ impl<'a> Sources<'a> {
         if !entries.read_entry(&mut entry)? || !entry.has_children() {
             return Ok(());
         }
-        body.blocks.push(Block {
-            ranges: function.ranges.clone(),
-            parent: 0,
-            depth: 0,
-            inlined: None,
-        });
+        body.add_block(function.ranges.clone(), 0, None);
         // Depth of the entry, number of the block, depth of inlining inside it.
         let mut open: Vec<(isize, u32, u32)> = vec![(root, 0, 0)];
         while !entries.is_empty() {
@@ -152,6 +160,9 @@ impl<'a> Sources<'a> {
             let Some(&(level, parent, inlining)) = open.last() else {
                 break;
             };
+            if !self.entry_budget.spend(1) {
+                return Err(gimli::Error::TooManyIterations);
+            }
             let Some(abbreviation) = entries.read_abbreviation()? else {
                 continue;
             };
@@ -174,14 +185,7 @@ impl<'a> Sources<'a> {
                     let here = ranges.iter().map(|range| (inlining, range.clone(), this));
                     body.by_depth.extend(here);
                     body.inlined.push(inlined(&entry));
-                    let block = number(body.blocks.len());
-                    let deep = body.block(parent).map_or(0, |parent| parent.depth) + 1;
-                    body.blocks.push(Block {
-                        ranges,
-                        parent,
-                        depth: deep,
-                        inlined: Some(this),
-                    });
+                    let block = body.add_block(ranges, parent, Some(this));
                     if abbreviation.has_children() {
                         open.push((depth, block, inlining + 1));
                     }
@@ -190,15 +194,7 @@ impl<'a> Sources<'a> {
                     if abbreviation.has_children() =>
                 {
                     let ranges = self.ranges_of(unit, &unit.gimli.entry(offset)?);
-                    let outer = body.block(parent);
-                    let (deep, inlined) = outer.map_or((1, None), |outer| (outer.depth + 1, outer.inlined));
-                    let block = number(body.blocks.len());
-                    body.blocks.push(Block {
-                        ranges,
-                        parent,
-                        depth: deep,
-                        inlined,
-                    });
+                    let block = body.add_block(ranges, parent, None);
                     open.push((depth, block, inlining));
                 }
                 _ => {}

@@ -1,4 +1,4 @@
-//! Variables with a fixed address, found by address or by name.
+//! Variables with a fixed address: the table of one unit, and of all.
 
 use rayon::prelude::*;
 
@@ -12,39 +12,30 @@ use crate::addr::LinkAddr;
 #[derive(Default)]
 pub(super) struct Globals<'a> {
     /// By address.
-    placed: Vec<(LinkAddr, Die)>,
+    pub placed: Vec<(LinkAddr, Die)>,
     /// By name, thread-local ones as well.
     named: Vec<(Reader<'a>, Die)>,
+    /// Those that another unit defines, with their symbol.
+    pub declared: Vec<(Reader<'a>, Die)>,
 }
 
 impl<'a> Sources<'a> {
-    /// The variable that holds an address, and how far into it the address is.
-    ///
-    /// `user` is code that refers to it, if known: its unit is looked at first, which usually saves
-    /// looking at all the others.
-    #[must_use]
-    pub fn global_at(&self, addr: LinkAddr, user: Option<LinkAddr>) -> Option<(Variable, u64)> {
-        let near = user.and_then(|user| {
-            let (unit, _) = self.find_function(user)?;
-            self.holding(&self.globals_of(unit).placed, addr)
-        });
-        near.or_else(|| self.holding(&self.globals().placed, addr))
-    }
-
     /// The variables of a name: `counter`, `ns::counter`, or `file.c:counter` for the one of a file.
+    ///
+    /// The first question looks at all units.
     #[must_use]
     pub fn global_named(&self, name: &str) -> Vec<Variable> {
         let (file, name) = match name.rsplit_once(':') {
-            Some((file, plain)) if !file.ends_with(':') && !plain.contains("::") => (Some(file), plain),
+            Some((file, plain)) if !file.ends_with(':') => (Some(file), plain),
             _ => (None, name),
         };
-        let last = name.rsplit("::").next().unwrap_or(name);
+        let last = name.rsplit("::").next().unwrap_or(name).as_bytes();
         let named = &self.globals().named;
-        let first = named.partition_point(|(known, _)| known.slice() < last.as_bytes());
+        let first = named.partition_point(|(known, _)| known.slice() < last);
         let same = named
             .iter()
             .skip(first)
-            .take_while(|(known, _)| known.slice() == last.as_bytes());
+            .take_while(|(known, _)| known.slice() == last);
         let variables = same.filter_map(|(_, die)| {
             if let Some(file) = file {
                 let path = self.unit(die.unit)?.gimli.name?.to_string_lossy();
@@ -62,36 +53,13 @@ impl<'a> Sources<'a> {
         variables
     }
 
-    fn holding(&self, placed: &[(LinkAddr, Die)], addr: LinkAddr) -> Option<(Variable, u64)> {
-        let after = placed.partition_point(|(start, _)| *start <= addr);
-        let (start, _) = placed.get(after.checked_sub(1)?)?;
-        let same = placed
-            .get(..after)?
-            .iter()
-            .rev()
-            .take_while(|(other, _)| other == start);
-        // Several entries for one variable: the last in order is as good, one with a size is better.
-        let mut sized = same.filter_map(|(start, die)| {
-            let offset = addr.0.checked_sub(start.0)?;
-            let size = self.type_of(*die).and_then(|ty| self.ty(ty).size());
-            (offset < size.unwrap_or(1)).then_some((die, offset))
-        });
-        let (die, offset) = sized.next()?;
-        Some((self.global(*die)?, offset))
+    /// The variable of an entry with a location.
+    pub(super) fn global(&self, die: Die) -> Option<Variable> {
+        let (_, location) = self.inherited(die, |unit, entry| self.location(entry, &Context::fixed(unit)))?;
+        self.global_with(die, location)
     }
 
-    fn global(&self, die: Die) -> Option<Variable> {
-        let location = self.inherited(die, |unit, entry| {
-            self.location(
-                entry,
-                &Context {
-                    unit,
-                    function: None,
-                    addr: None,
-                },
-            )
-        });
-        let (_, location) = location?;
+    pub(super) fn global_with(&self, die: Die, location: VarLocation) -> Option<Variable> {
         let mut at = die;
         let (_, name) = self.inherited(die, |unit, entry| {
             at = Die {
@@ -110,7 +78,7 @@ impl<'a> Sources<'a> {
         })
     }
 
-    fn globals(&self) -> &Globals<'a> {
+    pub(super) fn globals(&self) -> &Globals<'a> {
         self.globals.get_or_init(|| {
             let count = u32::try_from(self.main_units().headers.len()).unwrap_or(u32::MAX);
             let units: Vec<_> = (0..count)
@@ -128,12 +96,15 @@ impl<'a> Sources<'a> {
         })
     }
 
-    fn globals_of<'s>(&'s self, unit: &'s Unit<'a>) -> &'s Globals<'a> {
+    pub(super) fn globals_of<'s>(&'s self, unit: &'s Unit<'a>) -> &'s Globals<'a> {
         unit.globals.get_or_init(|| {
             let mut globals = Globals::default();
             // What cannot be read was said by whoever read the functions.
             let _ = self.find_globals(unit, &mut globals);
             globals.placed.sort_unstable();
+            globals
+                .declared
+                .sort_unstable_by_key(|(symbol, die)| (symbol.slice(), *die));
             globals
         })
     }
@@ -146,38 +117,51 @@ impl<'a> Sources<'a> {
                 continue;
             };
             let attributes = abbreviation.attributes();
-            if abbreviation.tag() == gimli::DW_TAG_variable
-                && attributes
-                    .iter()
-                    .any(|attribute| attribute.name() == gimli::DW_AT_location)
-                && let Some(entry) = unit.entry(offset)
-                && let Some(location) = self.location(
-                    &entry,
-                    &Context {
-                        unit,
-                        function: None,
-                        addr: None,
-                    },
-                )
-            {
-                let die = Die {
-                    unit: unit.id,
-                    offset,
-                };
-                if let VarLocation::Address(addr) = location {
-                    globals.placed.push((addr, die));
-                }
-                if matches!(location, VarLocation::Address(_) | VarLocation::Tls(_))
-                    && let Some((_, name)) = self.inherited(die, |unit, entry| {
-                        let name = entry.attr_value(gimli::DW_AT_name)?;
-                        self.dwarf_of(unit).attr_string(&unit.gimli, name).ok()
-                    })
-                {
-                    globals.named.push((name, die));
+            let has = |name| attributes.iter().any(|attribute| attribute.name() == name);
+            if abbreviation.tag() == gimli::DW_TAG_variable {
+                if has(gimli::DW_AT_location) {
+                    self.add_global(unit, offset, globals);
+                } else if has(gimli::DW_AT_declaration) && has(gimli::DW_AT_external) {
+                    let die = Die {
+                        unit: unit.id,
+                        offset,
+                    };
+                    globals
+                        .declared
+                        .extend(self.symbol_of(die).map(|symbol| (symbol, die)));
                 }
             }
             entries.skip_attributes(attributes)?;
         }
         Ok(())
+    }
+
+    fn add_global(&self, unit: &Unit<'a>, offset: gimli::UnitOffset, globals: &mut Globals<'a>) {
+        let Some(entry) = unit.entry(offset) else { return };
+        let die = Die {
+            unit: unit.id,
+            offset,
+        };
+        match self.location(&entry, &Context::fixed(unit)) {
+            Some(VarLocation::Address(addr)) => globals.placed.push((addr, die)),
+            Some(VarLocation::Tls(_)) => {}
+            _ => return,
+        }
+        let name = self.inherited(die, |unit, entry| {
+            let name = entry.attr_value(gimli::DW_AT_name)?;
+            self.dwarf_of(unit).attr_string(&unit.gimli, name).ok()
+        });
+        globals.named.extend(name.map(|(_, name)| (name, die)));
+    }
+
+    /// The linker's name of a variable.
+    fn symbol_of(&self, die: Die) -> Option<Reader<'a>> {
+        let (_, symbol) = self.inherited(die, |unit, entry| {
+            let name = entry
+                .attr_value(gimli::DW_AT_linkage_name)
+                .or_else(|| entry.attr_value(gimli::DW_AT_name))?;
+            self.dwarf_of(unit).attr_string(&unit.gimli, name).ok()
+        })?;
+        Some(symbol)
     }
 }

@@ -205,6 +205,10 @@ impl<'a> Sources<'a> {
             let Some(program) = self.line_program(unit) else {
                 return LineTable::default();
             };
+            if !self.line_budget.spend(program.header().unit_length()) {
+                self.problem("line tables overlap: the rest is left out".to_owned());
+                return LineTable::default();
+            }
             let (table, failure) = LineTable::run(program, unit.gimli.comp_dir);
             if let Some(error) = failure {
                 let name = unit

@@ -2,15 +2,19 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use gimli::{EndianSlice, LittleEndian};
+use gimli::{EndianSlice, LittleEndian, Section as _};
 use object::read::elf::{ElfFile64, ElfSection64};
 use object::{Object as _, ObjectSection as _};
 
+use super::budget::Budget;
 use super::units::{Dwarf, Reader};
 use super::{DebugStatus, Sources};
 use crate::addr::BuildId;
 use crate::elf::{Elf, compressed};
 use crate::files::{FileRequest, Files};
+
+/// What even the smallest file may cost.
+const SLACK: usize = 1 << 16;
 
 pub(super) fn reader(bytes: &[u8]) -> Reader<'_> {
     EndianSlice::new(bytes, LittleEndian)
@@ -86,12 +90,25 @@ impl<'a> Sources<'a> {
         let mut tried = Vec::new();
         let found = Sections::parse(elf.bytes())
             .and_then(|sections| find(sections, files, &mut tried, &mut problems));
+        let mut images = vec![elf.bytes()];
+        let separate = found.iter().filter(|found| found.status != DebugStatus::InFile);
+        images.extend(separate.map(|found| found.sections.bytes));
         let (dwarf, status) = match found {
             Some(found) => (load_dwarf(&found.sections, files, &mut problems), found.status),
             None => (empty(), DebugStatus::Missing { tried }),
         };
+        let size = |section: &Reader<'a>| section.len();
+        let ranges =
+            size(dwarf.ranges.debug_ranges().reader()) + size(dwarf.ranges.debug_rnglists().reader());
+        let entries = size(dwarf.debug_info.reader());
+        // Each list is read at most once for units and once for functions; an entry takes two bytes or more.
+        let range_budget = Budget::new(SLACK + ranges + entries);
+        let line_budget = Budget::new(SLACK + 4 * size(dwarf.debug_line.reader()));
+        let entry_budget = Budget::new(SLACK + 8 * entries);
+        let abbreviation_budget = Budget::new(SLACK + 4 * size(dwarf.debug_abbrev.reader()));
         Self {
             files,
+            images,
             dwarf,
             status,
             problems: Mutex::new(problems),
@@ -105,6 +122,13 @@ impl<'a> Sources<'a> {
             package: OnceLock::new(),
             package_types: OnceLock::new(),
             globals: OnceLock::new(),
+            data_symbols: OnceLock::new(),
+            address_bases: OnceLock::new(),
+            range_budget,
+            line_budget,
+            entry_budget,
+            abbreviation_budget,
+            abbreviation_offsets: OnceLock::new(),
         }
     }
 }

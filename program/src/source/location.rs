@@ -2,6 +2,7 @@
 
 use gimli::{AttributeValue, Expression, Operation};
 
+use super::budget::Budget;
 use super::functions::Function;
 use super::units::{Entry, Reader, Unit, Value};
 use super::{Piece, Sources, VarLocation};
@@ -10,6 +11,9 @@ use crate::addr::LinkAddr;
 /// Compilers write a handful of operations; a longer expression is not one that could be shown anyway.
 const MOST_OPERATIONS: usize = 256;
 const DEEPEST_STACK: usize = 16;
+
+/// Entries of location lists that one question about one address may look at.
+pub(super) const MOST_ENTRIES: usize = 1 << 20;
 
 /// A value on the expression's stack.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,11 +67,24 @@ impl Symbolic {
 }
 
 /// The place an expression runs in.
+#[derive(Clone, Copy)]
 pub(super) struct Context<'s, 'a> {
     pub unit: &'s Unit<'a>,
     /// `None` outside functions.
     pub function: Option<&'s Function>,
-    pub addr: Option<LinkAddr>,
+    /// The address, and how many entries of location lists may be looked at for it.
+    pub at: Option<(LinkAddr, &'s Budget)>,
+}
+
+impl<'s, 'a> Context<'s, 'a> {
+    /// Where only what holds at every address can be said.
+    pub fn fixed(unit: &'s Unit<'a>) -> Self {
+        Self {
+            unit,
+            function: None,
+            at: None,
+        }
+    }
 }
 
 impl<'a> Sources<'a> {
@@ -96,10 +113,12 @@ impl<'a> Sources<'a> {
             // Until version 3 an expression was a plain block; some producers still write one.
             AttributeValue::Block(bytes) => Some(Expression(*bytes)),
             value => {
-                let addr = context.addr?.0;
+                let (LinkAddr(addr), entries) = context.at?;
                 let dwarf = self.dwarf_of(context.unit);
                 let mut list = dwarf.attr_locations(&context.unit.gimli, *value).ok()??;
-                while let Ok(Some(entry)) = list.next() {
+                while entries.spend(1)
+                    && let Ok(Some(entry)) = list.next()
+                {
                     if (entry.range.begin..entry.range.end).contains(&addr) {
                         return Some(entry.data);
                     }
@@ -203,9 +222,8 @@ impl<'a> Sources<'a> {
             let value = entry.attr_value(gimli::DW_AT_frame_base)?;
             // Without the function, so that a frame base that needs a frame base ends here.
             let context = Context {
-                unit: context.unit,
                 function: None,
-                addr: context.addr,
+                ..*context
             };
             Some(self.evaluate(self.expression_at(&value, &context)?, &context))
         };

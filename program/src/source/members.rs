@@ -152,6 +152,7 @@ impl Search {
         match ty.stripped().kind() {
             TypeKind::Struct | TypeKind::Union => {
                 let members = ty.members();
+                self.steps += members.len();
                 let holding = members.iter().filter(|member| self.holds(ty, member, offset));
                 let holding: Vec<_> = holding.collect();
                 for member in &holding {

@@ -7,13 +7,15 @@
 //! - `units`, `ranges`: the units, and which of them cover an address;
 //! - `lines`, `search`, `paths`: line tables, both ways;
 //! - `functions`, `body`, `names`, `frames`: functions, what was inlined into them, what they are called;
-//! - `variables`, `location`, `globals`: variables, and where they are;
+//! - `variables`, `location`, `globals`, `global_at`: variables, and where they are;
 //! - `types`, `members`: types, and which part of one an offset falls into.
 
 mod body;
+mod budget;
 mod children;
 mod frames;
 mod functions;
+mod global_at;
 mod globals;
 mod lines;
 mod load;
@@ -35,6 +37,8 @@ use thiserror::Error;
 
 use crate::addr::{LinkAddr, LinkRange};
 use crate::files::Files;
+use budget::Budget;
+use global_at::DataSymbol;
 use globals::Globals;
 pub use members::{Member, MemberPath};
 use ranges::RangeMap;
@@ -50,6 +54,8 @@ type Slots<T> = OnceLock<Vec<OnceLock<Option<Box<T>>>>>;
 /// The debug information of one file.
 pub struct Sources<'a> {
     files: &'a dyn Files,
+    /// The program, and the separate file with its debug information if there is one.
+    images: Vec<&'a [u8]>,
     dwarf: Dwarf<'a>,
     status: DebugStatus,
     problems: Mutex<Vec<String>>,
@@ -63,6 +69,13 @@ pub struct Sources<'a> {
     package: OnceLock<Option<Box<Package<'a>>>>,
     package_types: Slots<Unit<'a>>,
     globals: OnceLock<Globals<'a>>,
+    data_symbols: OnceLock<Vec<DataSymbol<'a>>>,
+    address_bases: OnceLock<Vec<(usize, u32)>>,
+    range_budget: Budget,
+    line_budget: Budget,
+    entry_budget: Budget,
+    abbreviation_budget: Budget,
+    abbreviation_offsets: OnceLock<Vec<usize>>,
 }
 
 impl Sources<'_> {

@@ -10,6 +10,8 @@ use crate::code::demangle_path;
 
 /// An out-of-line instance refers to its abstract one, that to its declaration: two hops in practice.
 const LONGEST_CHAIN: usize = 16;
+/// Namespaces and types around a name.
+const DEEPEST_SCOPE: usize = 64;
 /// Template names can be long; what a hostile file unfolds must end somewhere.
 const LONGEST_NAME: usize = 64 * 1024;
 
@@ -92,7 +94,7 @@ impl<'a> Sources<'a> {
         let Some(unit) = self.unit(die.unit).filter(|unit| !unit.is_c) else {
             return name.to_owned();
         };
-        let scopes = self.index_of(unit).scopes_around(die.offset);
+        let scopes = self.index_of(unit).scopes_around(die.offset).take(DEEPEST_SCOPE);
         let mut parts = vec![name.to_owned()];
         let mut length = name.len();
         for offset in scopes {

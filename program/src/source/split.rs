@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use gimli::{DebugTypeSignature, UnitHeader, UnitType};
+use gimli::{DebugTypeSignature, Section as _, UnitHeader, UnitType};
 
 use super::Sources;
 use super::load::{Sections, reader};
@@ -91,6 +91,9 @@ impl<'a> Sources<'a> {
             self.problem("a split debug object belongs to another build and was left out".to_owned());
             return None;
         };
+        self.range_budget
+            .extend(dwarf.ranges.debug_rnglists().reader().len());
+        self.entry_budget.extend(8 * dwarf.debug_info.reader().len());
         unit.gimli.copy_relocated_attributes(&skeleton.gimli);
         unit.own = Some(Box::new(dwarf));
         Some(SplitUnit {

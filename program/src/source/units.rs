@@ -9,6 +9,7 @@ use gimli::{
 };
 
 use super::Sources;
+use super::budget::Budget;
 use super::functions::UnitIndex;
 use super::globals::Globals;
 use super::lines::LineTable;
@@ -289,11 +290,49 @@ impl<'a> Sources<'a> {
         {
             return Ok(Arc::clone(known));
         }
-        let parsed = dwarf.abbreviations(header)?;
+        let parsed = self.parse_abbreviations(dwarf, header, supplementary)?;
         if let Ok(mut cache) = self.abbreviations.lock() {
             cache.insert(key, Arc::clone(&parsed));
         }
         Ok(parsed)
+    }
+
+    /// A table ends before the next one that a unit refers to. Tables that do not are read as well, but not
+    /// without end.
+    fn parse_abbreviations(
+        &self,
+        dwarf: &Dwarf<'a>,
+        header: &UnitHeader<Reader<'a>>,
+        supplementary: bool,
+    ) -> gimli::Result<Arc<gimli::Abbreviations>> {
+        let start = header.debug_abbrev_offset().0;
+        let section = dwarf.debug_abbrev.reader().slice();
+        let offsets = self.abbreviation_offsets();
+        let next = offsets.get(offsets.partition_point(|offset| *offset <= start));
+        if !supplementary
+            && let Some(table) = section.get(start..next.copied().unwrap_or(section.len()))
+            && let Ok(parsed) =
+                DebugAbbrev::new(table, LittleEndian).abbreviations(gimli::DebugAbbrevOffset(0))
+        {
+            return Ok(Arc::new(parsed));
+        }
+        if !self
+            .abbreviation_budget
+            .spend(section.len().saturating_sub(start))
+        {
+            return Err(gimli::Error::TooManyIterations);
+        }
+        dwarf.abbreviations(header)
+    }
+
+    fn abbreviation_offsets(&self) -> &[usize] {
+        self.abbreviation_offsets.get_or_init(|| {
+            let headers = self.main_units().headers.iter().chain(&self.type_units().headers);
+            let mut offsets: Vec<_> = headers.map(|header| header.debug_abbrev_offset().0).collect();
+            offsets.sort_unstable();
+            offsets.dedup();
+            offsets
+        })
     }
 
     /// A main unit of which only the root entry can be read, without parsing the whole abbreviation table:
@@ -366,20 +405,23 @@ impl<'a> Sources<'a> {
     /// The address ranges of an entry. Ranges that the linker threw away (address 0 or the tombstones of
     /// newer linkers) are left out.
     pub(super) fn ranges_of(&self, unit: &Unit<'a>, entry: &Entry<'a>) -> Vec<LinkRange> {
-        entry_ranges(self.dwarf_of(unit), &unit.gimli, entry)
+        entry_ranges(self.dwarf_of(unit), &unit.gimli, entry, &self.range_budget)
     }
 }
 
-pub(super) fn entry_ranges<'a>(
+fn entry_ranges<'a>(
     dwarf: &Dwarf<'a>,
     unit: &gimli::Unit<Reader<'a>>,
     entry: &Entry<'a>,
+    budget: &Budget,
 ) -> Vec<LinkRange> {
     if let Some(value) = entry.attr_value(gimli::DW_AT_ranges)
         && let Ok(Some(mut list)) = dwarf.attr_ranges(unit, value)
     {
         let mut ranges = Vec::new();
-        while let Ok(Some(range)) = list.next() {
+        while let Ok(Some(range)) = list.next()
+            && budget.spend(1)
+        {
             push_range(&mut ranges, range.begin, range.end);
         }
         return ranges;

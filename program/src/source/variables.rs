@@ -1,7 +1,8 @@
 //! The variables in scope at an address.
 
+use super::budget::Budget;
 use super::children::Children;
-use super::location::Context;
+use super::location::{Context, MOST_ENTRIES};
 use super::units::Die;
 use super::{Sources, VarLocation, Variable, VariableKind};
 use crate::addr::LinkAddr;
@@ -16,10 +17,11 @@ impl Sources<'_> {
         };
         let body = self.body_of(unit, function);
         let chain: Vec<u32> = body.inlined_at(addr).map(|(number, _)| number).collect();
+        let entries = Budget::new(MOST_ENTRIES);
         let context = Context {
             unit,
             function: Some(function),
-            addr: Some(addr),
+            at: Some((addr, &entries)),
         };
         let variables = body.variables_at(addr).into_iter().filter_map(|found| {
             let frame = match found.inlined {
@@ -63,6 +65,7 @@ impl Sources<'_> {
                     offset,
                 },
                 frame,
+                &entries,
                 &mut variables,
             );
         }
@@ -70,7 +73,7 @@ impl Sources<'_> {
     }
 
     /// gcc describes the statics of an inlined function in its abstract instance only.
-    fn add_statics(&self, instance: Die, frame: usize, variables: &mut Vec<Variable>) {
+    fn add_statics(&self, instance: Die, frame: usize, entries: &Budget, variables: &mut Vec<Variable>) {
         let origin = self
             .entry(instance)
             .and_then(|(unit, entry)| self.origin(unit, &entry));
@@ -80,15 +83,13 @@ impl Sources<'_> {
         let Some(mut children) = Children::of(unit, origin.offset) else {
             return;
         };
-        while let Some((depth, entry)) = children.next() {
+        while entries.spend(1)
+            && let Some((depth, entry)) = children.next()
+        {
             match entry.tag() {
                 gimli::DW_TAG_lexical_block => children.enter(depth),
                 gimli::DW_TAG_variable if entry.has_attr(gimli::DW_AT_location) => {
-                    let context = Context {
-                        unit,
-                        function: None,
-                        addr: None,
-                    };
+                    let context = Context::fixed(unit);
                     let die = Die {
                         unit: unit.id,
                         offset: entry.offset(),
