@@ -30,7 +30,7 @@ fn wait_microseconds(least: u64, most: u64) {
 /// The audit trail is on disk: the entry is there before the money moves.
 fn record(ledger: &mut Ledger, text: String) {
     ledger.entries.push(text);
-    wait_microseconds(500, 2500);
+    wait_microseconds(1000, 4000);
 }
 
 fn save(amount: i64) {
@@ -59,10 +59,8 @@ fn saver() {
 }
 
 fn spender() {
-    for amount in [30, 10] {
-        wait_microseconds(0, 30000);
-        withdraw(amount); // @withdraw
-    }
+    wait_microseconds(0, 60000);
+    withdraw(30); // @withdraw
 }
 
 fn print_balance(name: &str, ledger: &Mutex<Ledger>) {
