@@ -18,6 +18,9 @@ pub struct Args {
 pub enum Command {
     /// Show which statements a statement depends on, nearest first
     Slice(SliceArgs),
+
+    /// Show what a core dump or a stack trace says: the failure, every thread's frames, the nearest causes
+    Triage(TriageArgs),
 }
 
 /// Where the program is.
@@ -64,6 +67,25 @@ pub struct SliceArgs {
     pub max: usize,
 
     /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `triage`.
+#[derive(clap::Args)]
+pub struct TriageArgs {
+    /// A core dump, or a file with the text of a stack trace (- for standard input)
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    #[command(flatten)]
+    pub program: ProgramArgs,
+
+    /// How many statements to show
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub max: usize,
+
+    /// Print the sketch as JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -1,10 +1,12 @@
 //! `failsketch`: why did this program fail?
 
 mod args;
+mod input;
 mod load;
 mod present;
 mod slice;
 mod sources;
+mod triage;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -20,6 +22,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let outcome = match &args.command {
         Command::Slice(options) => slice::run(options),
+        Command::Triage(options) => triage::run(options),
     };
     let outcome = outcome.and_then(|text| Ok(io::stdout().write_all(text.as_bytes())?));
     match outcome {

@@ -3,24 +3,35 @@
 use std::time::Instant;
 
 use anyhow::{Result, bail};
+use failure::Report;
 use program::{LinkAddr, ModuleId, Pc, Program};
 use sketch_render::{SliceResult, term};
 use slicer::slice::{Criterion, Slice};
 
 use crate::args::SliceArgs;
 use crate::load::Opened;
-use crate::present;
 use crate::sources::SourceText;
+use crate::{input, present};
+
+const EXECUTABLE: ModuleId = ModuleId(0);
 
 /// Runs the command; gives what to print.
 pub fn run(args: &SliceArgs) -> Result<String> {
     let started = Instant::now();
     let opened = Opened::default();
-    let program = opened.program(&args.program.exe, &args.program.debug_dirs)?;
     let sources = SourceText::new(&args.program.source_map);
-    let criterion = criterion(args, &program)?;
+    let report = match (&args.core, &args.trace) {
+        (Some(core), _) => Some(input::core(core, &args.program.exe)?),
+        (None, Some(trace)) => Some(input::text(trace)?),
+        (None, None) => None,
+    };
+    let program = match &report {
+        Some(report) => opened.program_of(&args.program, report)?,
+        None => opened.program(&args.program)?,
+    };
+    let (criterion, notes) = criterion(args, &program, report.as_ref())?;
     let Some(first) = criterion.starts.first().map(|start| start.pc) else {
-        bail!("there is no code at that place");
+        bail!("no frame of the failing thread is in the program's own code: nothing to slice from");
     };
     let mut slice = Slice::new(&program, &criterion);
     let (statements, more) = present::first_statements(&mut slice, args.max, &sources);
@@ -29,7 +40,7 @@ pub fn run(args: &SliceArgs) -> Result<String> {
         statements,
         more,
         elapsed_ms: (started.elapsed().as_secs_f64() * 1e6).round() / 1e3,
-        notes: Vec::new(),
+        notes,
     };
     if args.json {
         Ok(serde_json::to_string_pretty(&result)? + "\n")
@@ -38,30 +49,75 @@ pub fn run(args: &SliceArgs) -> Result<String> {
     }
 }
 
-const EXECUTABLE: ModuleId = ModuleId(0);
-
-fn criterion(args: &SliceArgs, program: &Program<'_>) -> Result<Criterion> {
+fn criterion(
+    args: &SliceArgs,
+    program: &Program<'_>,
+    report: Option<&Report>,
+) -> Result<(Criterion, Vec<String>)> {
+    if let Some(report) = report {
+        let failure = failure::resolve(report, program)?;
+        return Ok((Criterion::failure(program, &failure), failure.notes));
+    }
+    let Some(module) = program.module(EXECUTABLE) else {
+        bail!("no program was given")
+    };
+    let pc = |addr: LinkAddr| Pc {
+        module: EXECUTABLE,
+        addr,
+    };
+    let mut notes = Vec::new();
+    if !module.has_debug_information() {
+        notes.push(format!(
+            "{} has no debug information: statements are single instructions",
+            module.name()
+        ));
+    }
     if let Some((file, line)) = &args.at {
-        let Some(module) = program.module(EXECUTABLE) else {
-            bail!("no program")
-        };
         let found = module.sources().addresses_of(file, *line)?;
-        let pc = |addr: LinkAddr| Pc {
-            module: EXECUTABLE,
-            addr,
-        };
         let ranges: Vec<_> = found
             .matches
             .iter()
             .map(|found| (pc(found.range.start), pc(found.range.end)))
             .collect();
-        return Ok(Criterion::ranges(program, &ranges));
+        return Ok((Criterion::ranges(program, &ranges), notes));
     }
-    if let Some(addr) = args.pc {
-        return Ok(Criterion::instruction(Pc {
-            module: EXECUTABLE,
-            addr: LinkAddr(addr),
-        }));
+    let Some(addr) = args.pc.map(LinkAddr) else {
+        bail!("nothing to slice from was given")
+    };
+    let function = module.code().functions().at(addr);
+    let Some(function) = function else {
+        bail!(not_code(module, addr))
+    };
+    let flow = module.code().flow(function);
+    let Some(ix) = flow.containing(addr) else {
+        bail!(
+            "{addr} is in {} but not in any instruction that can run",
+            module.code().functions().display_name(function)
+        )
+    };
+    let start = flow.addr(ix).unwrap_or(addr);
+    if start != addr {
+        notes.push(format!(
+            "{addr} is inside the instruction at {start}; the slice starts there"
+        ));
     }
-    bail!("not yet");
+    Ok((Criterion::instruction(pc(start)), notes))
+}
+
+/// Why an address is no place to start from, and what would be.
+fn not_code(module: &program::Module<'_>, addr: LinkAddr) -> String {
+    let segments = module.elf().segments();
+    if segments.is_executable(addr) {
+        format!("{addr} is in the code of {}, but in no function", module.name())
+    } else if segments.contains(addr) {
+        format!("{addr} is data, not code, in {}", module.name())
+    } else if !module.elf().is_fixed() && addr.0 >= 0x5500_0000_0000 {
+        format!(
+            "{addr} is a run-time address, and {} can be loaded anywhere: give the address in the file \
+             (run-time address minus load address), or the whole trace with --trace",
+            module.name()
+        )
+    } else {
+        format!("{addr} is not in {}", module.name())
+    }
 }

@@ -15,6 +15,7 @@ use crate::source::{DebugStatus, Sources};
 /// An executable or shared object.
 pub struct Module<'a> {
     name: String,
+    library: bool,
     elf: Arc<Elf<'a>>,
     code: Code<'a>,
     sources: Sources<'a>,
@@ -32,6 +33,7 @@ impl<'a> Module<'a> {
         let sources = Sources::load(&elf, files);
         Ok(Self {
             name: name.to_owned(),
+            library: false,
             elf,
             code,
             sources,
@@ -43,6 +45,21 @@ impl<'a> Module<'a> {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The same module as a library: code that is named, not looked into.
+    #[must_use]
+    pub fn as_library(self) -> Self {
+        Self {
+            library: true,
+            ..self
+        }
+    }
+
+    /// Whether it is a library: code that is named, not looked into.
+    #[must_use]
+    pub fn is_library(&self) -> bool {
+        self.library
     }
 
     /// Its ELF structure.

@@ -84,6 +84,9 @@ impl<'a> Program<'a> {
         let Some(function) = module.code().functions().get(id.function) else {
             return false;
         };
+        if module.is_library() {
+            return false;
+        }
         if !module.has_debug_information() {
             return true;
         }
@@ -148,6 +151,9 @@ impl<'a> Program<'a> {
         let Some(module) = self.module(pc.module) else {
             return Attribution::Library;
         };
+        if module.is_library() {
+            return Attribution::Library;
+        }
         let frames = module.sources().frames_at(pc.addr);
         if frames.is_empty() {
             if module.has_debug_information() {

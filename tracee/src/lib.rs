@@ -5,4 +5,4 @@
 
 pub mod files;
 
-pub use files::{FileError, HostFiles, MappedFile};
+pub use files::{FileError, HostFiles, HostModules, MappedFile, is_system_path};

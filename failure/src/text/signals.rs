@@ -1,5 +1,7 @@
 //! Signal names of Linux on x86-64.
 
+use std::fmt;
+
 use crate::report::Signal;
 
 const NAMES: [&str; 31] = [
@@ -22,6 +24,18 @@ pub(super) fn by_name(word: &str) -> Option<Signal> {
         None => bare.parse().ok()?,
     };
     (1..=64).contains(&number).then_some(Signal(number))
+}
+
+impl fmt::Display for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let index = usize::try_from(self.0)
+            .ok()
+            .and_then(|number| number.checked_sub(1));
+        match index.and_then(|index| NAMES.get(index)) {
+            Some(name) => write!(f, "SIG{name}"),
+            None => write!(f, "signal {}", self.0),
+        }
+    }
 }
 
 /// Signals that the processor's faults become.
@@ -48,5 +62,9 @@ mod tests {
         assert_eq!(by_name("SYS"), Some(Signal(31)));
         assert_eq!(by_name("SIGNOTHING"), None);
         assert_eq!(by_name("0"), None);
+        assert_eq!(
+            [SIGSEGV.to_string(), Signal(40).to_string()],
+            ["SIGSEGV", "signal 40"]
+        );
     }
 }

@@ -82,6 +82,12 @@ impl<'a> Segments<'a> {
             .filter(|bytes| !bytes.is_empty())
     }
 
+    /// The lowest address of the image.
+    #[must_use]
+    pub fn lowest(&self) -> Option<LinkAddr> {
+        self.loads.first().map(|load| LinkAddr(load.start))
+    }
+
     /// Whether an address belongs to the loaded image, file-backed or zero-initialised.
     #[must_use]
     pub fn contains(&self, addr: LinkAddr) -> bool {

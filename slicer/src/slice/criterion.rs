@@ -1,5 +1,7 @@
 //! Where a slice starts.
 
+use failure::frames::RuntimeRole;
+use failure::{Failure, Kind, Position, ResolvedFrame, ResolvedThread, Signal};
 use program::{Pc, Program};
 
 use crate::dependence::uses::Role;
@@ -63,5 +65,117 @@ impl Criterion {
             }
         }
         Self { starts }
+    }
+
+    /// A slice from where a program failed; for a hang, from where each thread waits.
+    #[must_use]
+    pub fn failure(program: &Program<'_>, failure: &Failure) -> Self {
+        if failure.kind == Kind::Hang {
+            let waiting = failure.threads.iter().filter_map(|thread| {
+                let frame = thread.frames.iter().position(|frame| frame.own)?;
+                Some(starts_in(program, thread, frame, Role::Everything))
+            });
+            return Self {
+                starts: waiting.flatten().collect(),
+            };
+        }
+        let Some(thread) = failure.threads.get(failure.failing) else {
+            return Self::default();
+        };
+        let Some(frame) = failure.failing_frame else {
+            return Self::default();
+        };
+        let role = role(failure.signal, &thread.frames, frame);
+        Self {
+            starts: starts_in(program, thread, frame, role),
+        }
+    }
+}
+
+fn starts_in(program: &Program<'_>, thread: &ResolvedThread, frame: usize, role: Role) -> Vec<Start> {
+    let Some(failing) = thread.frames.get(frame) else {
+        return Vec::new();
+    };
+    let outer = thread.frames.get(frame + 1..).unwrap_or_default();
+    // A frame whose place is not known breaks the chain; callers beyond it are anybody.
+    let callers: Vec<Pc> = outer
+        .iter()
+        .map_while(|frame| frame.pc.filter(|_| !frame.line_only))
+        .collect();
+    let Some(pc) = failing.executing() else {
+        return Vec::new();
+    };
+    if !failing.line_only || failing.position == Position::Return {
+        return vec![Start { pc, role, callers }];
+    }
+    let starts = Criterion::ranges(program, &line_around(program, pc)).starts;
+    starts
+        .into_iter()
+        .map(|start| Start {
+            callers: callers.clone(),
+            ..start
+        })
+        .collect()
+}
+
+/// All code of the line that an address is on, inside its function.
+fn line_around(program: &Program<'_>, pc: Pc) -> Vec<(Pc, Pc)> {
+    let Some(module) = program.module(pc.module) else {
+        return Vec::new();
+    };
+    let functions = module.code().functions();
+    let parts = functions
+        .at(pc.addr)
+        .map(|function| functions.parts(function))
+        .unwrap_or_default();
+    let rows: Vec<_> = parts
+        .iter()
+        .flat_map(|part| module.sources().line_rows(part))
+        .collect();
+    let Some(here) = rows.iter().find(|row| row.range.contains(&pc.addr)) else {
+        return Vec::new();
+    };
+    rows.iter()
+        .filter(|row| row.line == here.line && row.file == here.file)
+        .map(|row| {
+            (
+                Pc {
+                    addr: row.range.start,
+                    ..pc
+                },
+                Pc {
+                    addr: row.range.end,
+                    ..pc
+                },
+            )
+        })
+        .collect()
+}
+
+/// Which inputs of the failing instruction the failure is about.
+fn role(signal: Option<Signal>, frames: &[ResolvedFrame], failing: usize) -> Role {
+    const SIGILL: i32 = 4;
+    const SIGTRAP: i32 = 5;
+    const SIGBUS: i32 = 7;
+    const SIGSEGV: i32 = 11;
+    let inner = frames.get(..failing).unwrap_or_default();
+    if inner.is_empty() {
+        return match signal {
+            Some(Signal(SIGSEGV | SIGBUS)) => Role::Address,
+            Some(Signal(SIGILL | SIGTRAP)) => Role::Executed,
+            _ => Role::Everything,
+        };
+    }
+    // The outermost runtime function is the one that the program called: `free` complaining about a pointer
+    // depends on the pointer; `__assert_fail` depends on nothing but having been called.
+    match inner.iter().rev().find_map(|frame| frame.role) {
+        Some(
+            RuntimeRole::Abort
+            | RuntimeRole::Assertion
+            | RuntimeRole::Check
+            | RuntimeRole::Panic
+            | RuntimeRole::Exception,
+        ) => Role::Executed,
+        _ => Role::Everything,
     }
 }

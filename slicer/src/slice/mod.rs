@@ -122,7 +122,7 @@ impl<'p, 'a> Slice<'p, 'a> {
                 continue;
             };
             let Some(view) = self.view(function) else { continue };
-            let Some(ix) = view.flow.at(start.pc.addr) else {
+            let Some(ix) = view.flow.containing(start.pc.addr) else {
                 continue;
             };
             self.queue.push(Queued {
@@ -147,24 +147,29 @@ impl<'p, 'a> Slice<'p, 'a> {
     fn context_of_stack(&mut self, callers: &[Pc]) -> Context {
         let mut context = Context::ANY;
         for caller in callers.iter().rev() {
-            context = self
-                .program
-                .function_at(Pc {
-                    addr: caller.addr.offset(-1),
-                    ..*caller
-                })
-                .and_then(|function| {
-                    let view = self.view(function)?;
-                    let call = view.flow.containing(caller.addr.offset(-1))?;
-                    Some(self.contexts.enter(context::Site {
-                        function,
-                        call,
-                        context,
-                    }))
-                })
-                .unwrap_or(Context::ANY);
+            // Where the C library calls a start routine or a callback, whoever passed it is the caller.
+            let site = self.call_before(*caller).map(|(function, call)| context::Site {
+                function,
+                call,
+                context,
+            });
+            context = site.map_or(Context::ANY, |site| self.contexts.enter(site));
         }
         context
+    }
+
+    /// The call in the program that returns to an address.
+    fn call_before(&mut self, back: Pc) -> Option<(FunctionRef, InstrIx)> {
+        let inside = Pc {
+            addr: back.addr.offset(-1),
+            ..back
+        };
+        let function = self.program.function_at(inside)?;
+        if self.program.module(function.module)?.is_library() {
+            return None;
+        }
+        let view = self.view(function)?;
+        Some((function, view.flow.containing(inside.addr)?))
     }
 
     /// Notes that an instruction is in the slice; gives the statement to emit, if it is a new one, and the

@@ -3,6 +3,8 @@
 mod host;
 mod lookup;
 mod mapped;
+mod modules;
 
 pub use host::HostFiles;
 pub use mapped::{FileError, MappedFile};
+pub use modules::{HostModules, is_system_path};

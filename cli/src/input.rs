@@ -1,0 +1,58 @@
+//! Reading what a person on call has: a core dump, or the text of a stack trace.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use failure::Report;
+use failure::core_dump::{self, CoreDump, Limits};
+use tracee::{HostModules, MappedFile};
+
+/// Larger texts are log archives: cut the trace out first.
+const LARGEST_TEXT: u64 = 256 << 20;
+
+/// Reads a report from a file that may be either.
+pub fn report(file: &Path, exe: &Path) -> Result<Report> {
+    if is_standard_input(file) {
+        return text(file);
+    }
+    let bytes = MappedFile::open(file)?;
+    if bytes.starts_with(b"\x7fELF") {
+        from_core(&bytes, file, exe)
+    } else {
+        from_text(&bytes, file)
+    }
+}
+
+/// Reads a core dump.
+pub fn core(file: &Path, exe: &Path) -> Result<Report> {
+    from_core(&MappedFile::open(file)?, file, exe)
+}
+
+/// Reads the text of a stack trace.
+pub fn text(file: &Path) -> Result<Report> {
+    if is_standard_input(file) {
+        let mut bytes = Vec::new();
+        std::io::stdin()
+            .lock()
+            .take(LARGEST_TEXT)
+            .read_to_end(&mut bytes)
+            .context("standard input")?;
+        return from_text(&bytes, Path::new("standard input"));
+    }
+    from_text(&MappedFile::open(file)?, file)
+}
+
+fn is_standard_input(file: &Path) -> bool {
+    file.as_os_str() == "-"
+}
+
+fn from_core(bytes: &[u8], file: &Path, exe: &Path) -> Result<Report> {
+    let core = CoreDump::parse(bytes).with_context(|| file.display().to_string())?;
+    let modules = HostModules::with_executable(exe);
+    Ok(core_dump::report(&core, &modules, Limits::default()))
+}
+
+fn from_text(bytes: &[u8], file: &Path) -> Result<Report> {
+    failure::text::parse(bytes).with_context(|| file.display().to_string())
+}

@@ -1,0 +1,142 @@
+//! `failsketch triage`.
+
+use anyhow::Result;
+use failure::{Failure, FrameOrigin, Kind, ResolvedFrame, ResolvedThread};
+use program::Program;
+use program::source::SourceFrame;
+use sketch_render::{FrameLine, StatementRef, StaticSketch, ThreadStack, term};
+use slicer::slice::{Criterion, Slice};
+
+use crate::args::TriageArgs;
+use crate::load::Opened;
+use crate::sources::SourceText;
+use crate::{input, present};
+
+/// Runs the command; gives what to print.
+pub fn run(args: &TriageArgs) -> Result<String> {
+    let opened = Opened::default();
+    let sources = SourceText::new(&args.program.source_map);
+    let report = input::report(&args.file, &args.program.exe)?;
+    let program = opened.program_of(&args.program, &report)?;
+    let failure = failure::resolve(&report, &program)?;
+    let sketch = sketch(args.max, &program, &failure, &sources);
+    if args.json {
+        Ok(sketch_render::json::static_sketch(&sketch)?)
+    } else {
+        Ok(term::static_sketch(&sketch, present::terminal()))
+    }
+}
+
+fn sketch(max: usize, program: &Program<'_>, failure: &Failure, sources: &SourceText) -> StaticSketch {
+    let criterion = Criterion::failure(program, failure);
+    let mut slice = Slice::new(program, &criterion);
+    let (statements, more) = present::first_statements(&mut slice, max, sources);
+    let threads = failure.threads.iter().enumerate();
+    let executable = program.modules().next().map(|(_, module)| module);
+    let mut notes = failure.notes.clone();
+    if failure.failing_frame.is_none() {
+        notes.push("no frame of the failing thread is in the program's own code".to_owned());
+    }
+    StaticSketch {
+        program: executable.map_or_else(String::new, |module| module.name().to_owned()),
+        build_id: executable
+            .and_then(|module| module.elf().build_id())
+            .map(|id| id.to_string()),
+        failure: sketch_render::Failure {
+            kind: kind(failure.kind),
+            signal: failure.signal.map(|signal| signal.to_string()),
+            message: failure.message.clone(),
+            fault_address: failure.fault_address.map(|addr| addr.0),
+            statement: failing_statement(program, failure, sources),
+        },
+        threads: threads
+            .map(|(index, thread)| stack(thread, index, failure, sources))
+            .collect(),
+        statements,
+        more,
+        notes,
+    }
+}
+
+fn failing_statement(program: &Program<'_>, failure: &Failure, sources: &SourceText) -> Option<StatementRef> {
+    let frame = failure
+        .threads
+        .get(failure.failing)?
+        .frames
+        .get(failure.failing_frame?)?;
+    frame
+        .executing()
+        .map(|pc| present::statement_at(program, pc, sources))
+}
+
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Signal => "signal",
+        Kind::Assertion => "assertion",
+        Kind::Abort => "abort",
+        Kind::Hang => "hang",
+        Kind::ExitStatus => "exit-status",
+        Kind::Oracle => "oracle",
+    }
+}
+
+fn stack(thread: &ResolvedThread, index: usize, failure: &Failure, sources: &SourceText) -> ThreadStack {
+    let label = match (thread.id, &thread.name) {
+        (Some(id), Some(name)) => format!("Thread {id} ({name})"),
+        (Some(id), None) => format!("Thread {id}"),
+        (None, Some(name)) => name.clone(),
+        (None, None) => format!("Thread {}", index + 1),
+    };
+    let failed = index == failure.failing && failure.kind != Kind::Hang;
+    let frames = thread
+        .frames
+        .iter()
+        .flat_map(|frame| lines(frame, sources))
+        .collect();
+    ThreadStack {
+        label,
+        failed,
+        frames,
+    }
+}
+
+/// A frame and the functions that were inlined at its place.
+fn lines(frame: &ResolvedFrame, sources: &SourceText) -> Vec<FrameLine> {
+    let unknown = [SourceFrame::default()];
+    let found: &[SourceFrame] = if frame.sources.is_empty() {
+        &unknown
+    } else {
+        &frame.sources
+    };
+    found.iter().map(|source| line(frame, source, sources)).collect()
+}
+
+fn line(frame: &ResolvedFrame, source: &SourceFrame, sources: &SourceText) -> FrameLine {
+    let file = source.file.as_deref().filter(|_| source.line > 0);
+    let pc = frame
+        .executing()
+        .map(|pc| pc.addr.0)
+        .or(frame.address.map(|addr| addr.0))
+        .unwrap_or(0);
+    FrameLine {
+        statement: StatementRef {
+            function: source.function.as_deref().unwrap_or("??").to_owned(),
+            file: file.map(str::to_owned),
+            line: file.map(|_| source.line),
+            pc,
+            text: file.and_then(|file| sources.line(file, source.line)),
+            accesses: Vec::new(),
+        },
+        module: frame.module.clone(),
+        inlined: source.inlined,
+        own: frame.own && file.is_none_or(|file| !program::is_library_path(file)),
+        origin: match frame.origin {
+            FrameOrigin::Text => "text",
+            FrameOrigin::Context => "context",
+            FrameOrigin::Cfi => "cfi",
+            FrameOrigin::FramePointer => "frame-pointer",
+            FrameOrigin::SignalFrame => "signal-frame",
+            FrameOrigin::Scan => "scan",
+        },
+    }
+}

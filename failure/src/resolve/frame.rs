@@ -1,0 +1,128 @@
+//! One frame: its place, its source functions, and whose code it is.
+
+use std::sync::Arc;
+
+use program::source::SourceFrame;
+use program::{Attribution, Pc, Program};
+
+use super::ResolvedFrame;
+use super::place::Places;
+use crate::report::{Frame, Position};
+
+/// Resolves a stack. Frames that the report marks as inlined are part of the next one's place: they keep the
+/// report's words and get no place of their own.
+pub(super) fn resolve_all(
+    places: &Places<'_, '_>,
+    program: &Program<'_>,
+    frames: &[Frame],
+) -> Vec<ResolvedFrame> {
+    let mut inner: Option<String> = None;
+    let mut resolved = Vec::with_capacity(frames.len());
+    for frame in frames {
+        let found = resolve(places, program, frame, inner.as_deref());
+        inner = frame
+            .symbol
+            .as_ref()
+            .map(|symbol| symbol.name.clone())
+            .or_else(|| {
+                found
+                    .sources
+                    .last()
+                    .and_then(|source| source.function.as_deref().map(str::to_owned))
+            });
+        resolved.push(found);
+    }
+    resolved
+}
+
+fn resolve(
+    places: &Places<'_, '_>,
+    program: &Program<'_>,
+    frame: &Frame,
+    inner: Option<&str>,
+) -> ResolvedFrame {
+    let place = if frame.inlined {
+        None
+    } else {
+        places.find(frame, inner)
+    };
+    let pc = place.map(|place| place.pc);
+    let executing = pc.map(|pc| match frame.position {
+        Position::Exact => pc,
+        Position::Return => Pc {
+            addr: pc.addr.offset(-1),
+            ..pc
+        },
+    });
+    let sources = executing.map_or_else(Vec::new, |pc| known_sources(program, pc));
+    let sources = if sources.is_empty() {
+        reported_sources(frame)
+    } else {
+        sources
+    };
+    let name = sources
+        .last()
+        .and_then(|source| source.linkage_name.as_deref().or(source.function.as_deref()));
+    let role = super::role_of(frame, name);
+    let own = match executing {
+        Some(pc) => role.is_none() && is_own(program, pc),
+        // Inlined frames: own as far as the report's words go.
+        None => frame.inlined && role.is_none() && frame.location.is_some(),
+    };
+    ResolvedFrame {
+        pc,
+        position: frame.position,
+        line_only: place.is_some_and(|place| place.line_only),
+        sources,
+        module: frame.module.as_ref().map(|module| module.path.clone()),
+        address: frame.address,
+        role,
+        own,
+        origin: frame.origin,
+    }
+}
+
+fn is_own(program: &Program<'_>, pc: Pc) -> bool {
+    match program.statement_at(pc) {
+        Attribution::Statement(_) => true,
+        // A crash in a prologue (a stack overflow) is still a crash of that function.
+        Attribution::CompilerMade => program
+            .function_at(pc)
+            .is_some_and(|function| program.is_own(function)),
+        Attribution::Library => false,
+    }
+}
+
+fn known_sources(program: &Program<'_>, pc: Pc) -> Vec<SourceFrame> {
+    let Some(module) = program.module(pc.module) else {
+        return Vec::new();
+    };
+    let frames = module.sources().frames_at(pc.addr);
+    if !frames.is_empty() {
+        return frames;
+    }
+    let function = module.name_of_function_at(pc.addr);
+    function.map_or_else(Vec::new, |function| {
+        vec![SourceFrame {
+            function: Some(function),
+            ..SourceFrame::default()
+        }]
+    })
+}
+
+fn reported_sources(frame: &Frame) -> Vec<SourceFrame> {
+    if frame.symbol.is_none() && frame.location.is_none() {
+        return Vec::new();
+    }
+    let location = frame.location.as_ref();
+    vec![SourceFrame {
+        function: frame
+            .symbol
+            .as_ref()
+            .map(|symbol| Arc::from(program::code::demangle_path(&symbol.name))),
+        file: location.map(|location| Arc::from(location.file.as_str())),
+        line: location.map_or(0, |location| location.line),
+        inlined: frame.inlined,
+        ..SourceFrame::default()
+    }]
+}

@@ -1,0 +1,266 @@
+//! Matching a report with the program that it is about.
+//!
+//! A report names code in many ways: by an address in a process that is gone, by an offset into a file, by a
+//! symbol, by a source line. [`resolve`] turns each frame into a place in the program, where one is known,
+//! and says which frames are the program's own.
+
+mod frame;
+mod place;
+
+use program::source::SourceFrame;
+use program::{Pc, Program};
+use thiserror::Error;
+
+use crate::frames::{self, RuntimeRole};
+use crate::report::{Kind, Position, Report, Signal};
+use place::Places;
+
+/// A report and a program that do not belong together.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum ResolveError {
+    /// The build-ids differ.
+    #[error(
+        "the report is about build {reported} of {program}, but {file} is build {given}: \
+         give the binary that failed"
+    )]
+    OtherBuild {
+        /// The program, as the report names it.
+        program: String,
+        /// The build-id in the report.
+        reported: String,
+        /// The file that was given.
+        file: String,
+        /// Its build-id.
+        given: String,
+    },
+    /// No frame has anything to do with the program.
+    #[error(
+        "none of the report's {frames} frames is in {file}{}: is it the right binary?",
+        program.as_ref().map_or(String::new(), |program| format!(" (the report is about {program})"))
+    )]
+    NotInProgram {
+        /// How many frames there are.
+        frames: usize,
+        /// The file that was given.
+        file: String,
+        /// The program, as the report names it.
+        program: Option<String>,
+    },
+}
+
+/// A failure in terms of the program.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What kind of failure, now that the functions on the stack are known.
+    pub kind: Kind,
+    /// The signal.
+    pub signal: Option<Signal>,
+    /// What the program or its runtime said.
+    pub message: Option<String>,
+    /// The data address that a fault was about.
+    pub fault_address: Option<program::RunAddr>,
+    /// The threads, as in the report.
+    pub threads: Vec<ResolvedThread>,
+    /// Index of the thread that failed.
+    pub failing: usize,
+    /// Index, in the failing thread, of the innermost frame in the program's own code.
+    pub failing_frame: Option<usize>,
+    /// What a reader must know to judge it.
+    pub notes: Vec<String>,
+}
+
+/// A thread's stack in terms of the program.
+#[derive(Clone, Debug)]
+pub struct ResolvedThread {
+    /// The kernel's thread id, or the report's number for it.
+    pub id: Option<u64>,
+    /// Its name.
+    pub name: Option<String>,
+    /// Innermost first.
+    pub frames: Vec<ResolvedFrame>,
+}
+
+/// A frame in terms of the program.
+#[derive(Clone, Debug)]
+pub struct ResolvedFrame {
+    /// The place: the instruction itself, or the one after the call, as `position` says. `None` for code
+    /// that is in no module of the program.
+    pub pc: Option<Pc>,
+    /// Whether `pc` is the instruction or the one after the call.
+    pub position: Position,
+    /// Only the line is known: `pc` is one of its instructions, not necessarily the one.
+    pub line_only: bool,
+    /// The source functions there, innermost inlined one first; from the report's own words where the
+    /// program has nothing to say.
+    pub sources: Vec<SourceFrame>,
+    /// The file that the code is in, as the report names it.
+    pub module: Option<String>,
+    /// The run-time address, as reported.
+    pub address: Option<program::RunAddr>,
+    /// What the frame is for, if it is not the program's own code.
+    pub role: Option<RuntimeRole>,
+    /// Code that the program's people wrote.
+    pub own: bool,
+    /// How the frame was found.
+    pub origin: crate::report::FrameOrigin,
+}
+
+impl ResolvedFrame {
+    /// An address inside the instruction that was executing: for a return address, inside the call.
+    #[must_use]
+    pub fn executing(&self) -> Option<Pc> {
+        let pc = self.pc?;
+        match self.position {
+            Position::Exact => Some(pc),
+            Position::Return => Some(Pc {
+                addr: pc.addr.offset(-1),
+                ..pc
+            }),
+        }
+    }
+}
+
+/// Matches a report with a program.
+///
+/// # Errors
+/// When the report is about another build, or about another program altogether.
+pub fn resolve(report: &Report, program: &Program<'_>) -> Result<Failure, ResolveError> {
+    check_build(report, program)?;
+    let places = Places::new(program, report);
+    let threads: Vec<ResolvedThread> = report
+        .threads
+        .iter()
+        .map(|thread| ResolvedThread {
+            id: thread.id,
+            name: thread.name.clone(),
+            frames: frame::resolve_all(&places, program, &thread.frames),
+        })
+        .collect();
+    let frames = threads.iter().map(|thread| thread.frames.len()).sum();
+    if threads
+        .iter()
+        .flat_map(|thread| &thread.frames)
+        .all(|frame| frame.pc.is_none())
+    {
+        return Err(ResolveError::NotInProgram {
+            frames,
+            file: executable_name(program),
+            program: report.program.clone(),
+        });
+    }
+    let failing = report.failing.min(threads.len().saturating_sub(1));
+    let failing_frame = threads
+        .get(failing)
+        .and_then(|thread| failing_frame(&thread.frames));
+    let mut notes = report.notes.clone();
+    notes.extend(missing_debug_information(program));
+    Ok(Failure {
+        kind: kind(report, threads.get(failing), failing_frame),
+        signal: report.signal,
+        message: report.message.clone(),
+        fault_address: report.fault_address,
+        threads,
+        failing,
+        failing_frame,
+        notes,
+    })
+}
+
+fn executable_name(program: &Program<'_>) -> String {
+    program
+        .modules()
+        .next()
+        .map_or_else(String::new, |(_, module)| module.name().to_owned())
+}
+
+fn check_build(report: &Report, program: &Program<'_>) -> Result<(), ResolveError> {
+    let Some((_, executable)) = program.modules().next() else {
+        return Ok(());
+    };
+    let Some(given) = executable.elf().build_id() else {
+        return Ok(());
+    };
+    let of_frames = report
+        .threads
+        .iter()
+        .flat_map(|thread| &thread.frames)
+        .filter_map(|frame| {
+            let module = frame.module.as_ref()?;
+            let same = place::same_file(&module.path, executable.name());
+            module.build_id.as_ref().filter(|_| same)
+        });
+    let about_this = report
+        .program
+        .as_deref()
+        .is_none_or(|name| place::same_file(name, executable.name()));
+    let of_program = report.build_id.as_ref().filter(|_| about_this);
+    match of_program
+        .into_iter()
+        .chain(of_frames)
+        .find(|&reported| *reported != given)
+    {
+        None => Ok(()),
+        Some(reported) => Err(ResolveError::OtherBuild {
+            program: report.program.clone().unwrap_or_else(|| executable_name(program)),
+            reported: reported.to_string(),
+            file: executable.name().to_owned(),
+            given: given.to_string(),
+        }),
+    }
+}
+
+/// The innermost own frame of the failure itself: where a signal handler reported it, one below the handler.
+fn failing_frame(frames: &[ResolvedFrame]) -> Option<usize> {
+    let handler = frames
+        .iter()
+        .position(|frame| frame.role == Some(RuntimeRole::Signal));
+    let reported_by_handler = handler.filter(|&at| {
+        frames
+            .iter()
+            .take(at)
+            .any(|frame| frame.role == Some(RuntimeRole::Abort))
+            || !frames.iter().take(at).any(|frame| frame.own)
+    });
+    let start = reported_by_handler.map_or(0, |at| at + 1);
+    let first = frames
+        .iter()
+        .skip(start)
+        .position(|frame| frame.own)
+        .map(|at| at + start);
+    first.or_else(|| frames.iter().position(|frame| frame.own))
+}
+
+/// What the functions between the failing frame and the end of the process say about the failure.
+fn kind(report: &Report, thread: Option<&ResolvedThread>, failing_frame: Option<usize>) -> Kind {
+    let inner = thread.map_or(&[][..], |thread| {
+        thread
+            .frames
+            .get(..failing_frame.unwrap_or(thread.frames.len()))
+            .unwrap_or_default()
+    });
+    let has = |role| inner.iter().any(|frame| frame.role == Some(role));
+    match report.kind {
+        Kind::Abort | Kind::Signal if has(RuntimeRole::Assertion) => Kind::Assertion,
+        kind => kind,
+    }
+}
+
+fn missing_debug_information(program: &Program<'_>) -> Vec<String> {
+    let without = program
+        .modules()
+        .filter(|(_, module)| !module.is_library() && !module.has_debug_information());
+    without
+        .map(|(_, module)| {
+            format!(
+                "{} has no debug information: statements are single instructions \
+                 (install its debug package, or give --debug-dir)",
+                module.name()
+            )
+        })
+        .collect()
+}
+
+/// Whether a frame's symbol belongs to the machinery of a language or of the C library.
+pub(crate) fn role_of(frame: &crate::report::Frame, name: Option<&str>) -> Option<RuntimeRole> {
+    frames::role(frame).or_else(|| name.and_then(frames::is_runtime))
+}

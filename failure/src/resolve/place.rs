@@ -1,0 +1,252 @@
+//! Where in the program a frame is, by whatever the report gives.
+
+use std::collections::HashMap;
+
+use program::code::FunctionId;
+use program::{LinkAddr, Module, ModuleId, Pc, Program};
+
+use crate::report::{Frame, Position, Report};
+
+/// gdb turns address randomisation off, and Linux then puts position-independent executables here.
+const UNRANDOMISED_BASE: u64 = 0x5555_5555_4000;
+
+const PAGE: u64 = 4096;
+
+/// Whether two paths mean one file, as far as a report lets one tell: by their last parts.
+pub(super) fn same_file(one: &str, other: &str) -> bool {
+    let base = |path: &str| {
+        path.trim_end_matches(" (deleted)")
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    !one.is_empty() && base(one) == base(other)
+}
+
+/// A place, and how much of it is known.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub pc: Pc,
+    pub line_only: bool,
+}
+
+/// Finds places for frames.
+pub(super) struct Places<'p, 'a> {
+    program: &'p Program<'a>,
+    /// Run-time minus link-time address of modules where frames gave both.
+    biases: HashMap<ModuleId, u64>,
+}
+
+impl<'p, 'a> Places<'p, 'a> {
+    pub(super) fn new(program: &'p Program<'a>, report: &Report) -> Self {
+        let mut places = Self {
+            program,
+            biases: HashMap::new(),
+        };
+        // Frames that name both a run-time address and a place tell the bias that the others need.
+        for frame in report.threads.iter().flat_map(|thread| &thread.frames) {
+            if let (Some(address), Some(pc)) = (
+                frame.address,
+                places.by_offset(frame).or_else(|| places.by_symbol(frame)),
+            ) {
+                let bias = address.0.wrapping_sub(pc.addr.0);
+                if bias.is_multiple_of(PAGE) {
+                    places.biases.entry(pc.module).or_insert(bias);
+                }
+            }
+        }
+        places
+    }
+
+    /// The place of a frame; `inner` is the function of the next inner frame, which a call there leads to.
+    pub(super) fn find(&self, frame: &Frame, inner: Option<&str>) -> Option<Place> {
+        let exact = self
+            .by_offset(frame)
+            .or_else(|| self.by_symbol(frame))
+            .or_else(|| self.by_address(frame));
+        let by_line = || self.by_line(frame, inner).map(|pc| Place { pc, line_only: true });
+        exact.map(|pc| Place { pc, line_only: false }).or_else(by_line)
+    }
+
+    fn candidates(&self, frame: &Frame) -> impl Iterator<Item = (ModuleId, &'p Module<'a>)> {
+        let named = frame.module.as_ref().map(|module| module.path.clone());
+        self.program
+            .modules()
+            .filter(move |(_, module)| named.as_deref().is_none_or(|path| same_file(path, module.name())))
+    }
+
+    /// `(module + 0x1139)`.
+    fn by_offset(&self, frame: &Frame) -> Option<Pc> {
+        let addr = frame.module.as_ref()?.addr?;
+        self.candidates(frame).find_map(|(id, module)| {
+            let elf = module.elf();
+            // Some tools print offsets from where a file that cannot be moved is mapped.
+            let lowest = elf.segments().lowest().filter(|_| elf.is_fixed());
+            let shifted = lowest.map(|lowest| LinkAddr(lowest.0.wrapping_add(addr.0)));
+            let inside = |addr: &LinkAddr| elf.segments().is_executable(addr.offset(-1));
+            let addr = Some(addr).filter(inside).or_else(|| shifted.filter(inside))?;
+            Some(Pc { module: id, addr })
+        })
+    }
+
+    /// `symbol+0x1d`, or a symbol with a run-time address: pages are mapped whole, so the last twelve bits of
+    /// the address are those of the instruction, and a function shorter than a page has just one such place.
+    fn by_symbol(&self, frame: &Frame) -> Option<Pc> {
+        let symbol = frame.symbol.as_ref()?;
+        for (id, module) in self.candidates(frame) {
+            for function in module.code().functions().named(&symbol.name) {
+                let found = module.code().functions().get(function)?;
+                if let Some(offset) = symbol.offset {
+                    let addr = LinkAddr(found.entry.0.wrapping_add(offset));
+                    if module.code().functions().at(addr.offset(-1)) == Some(function) {
+                        return Some(Pc { module: id, addr });
+                    }
+                }
+                if let Some(addr) = self.by_low_bits(module, function, frame) {
+                    return Some(Pc { module: id, addr });
+                }
+            }
+        }
+        None
+    }
+
+    fn by_low_bits(&self, module: &Module<'_>, function: FunctionId, frame: &Frame) -> Option<LinkAddr> {
+        let address = frame.address?.0;
+        let flow = module.code().flow(function);
+        let fits = |addr: LinkAddr| (addr.0 ^ address).is_multiple_of(PAGE);
+        let line = frame.location.as_ref().map(|location| location.line);
+        let on_line = |addr: LinkAddr| {
+            let at = if frame.position == Position::Return {
+                addr.offset(-1)
+            } else {
+                addr
+            };
+            line.is_none_or(|line| {
+                module
+                    .sources()
+                    .frames_at(at)
+                    .iter()
+                    .any(|frame| frame.line == line)
+            })
+        };
+        // A return address is where the next instruction starts, even when nothing falls through to it.
+        let places: Vec<LinkAddr> = flow
+            .instructions
+            .iter()
+            .flat_map(|instr| [LinkAddr(instr.ip()), LinkAddr(instr.next_ip())])
+            .filter(|&addr| fits(addr))
+            .collect();
+        places
+            .iter()
+            .copied()
+            .find(|&addr| on_line(addr))
+            .or_else(|| places.first().copied())
+    }
+
+    /// A bare run-time address: at its place in a file that cannot be moved, else by the module's bias.
+    fn by_address(&self, frame: &Frame) -> Option<Pc> {
+        let address = frame.address?.0;
+        self.candidates(frame).find_map(|(id, module)| {
+            let segments = module.elf().segments();
+            let bias = if module.elf().is_fixed() {
+                Some(0)
+            } else {
+                self.biases.get(&id).copied().or_else(|| {
+                    (address & !0xffff_ffff == UNRANDOMISED_BASE & !0xffff_ffff).then_some(UNRANDOMISED_BASE)
+                })
+            };
+            let addr = LinkAddr(address.wrapping_sub(bias?));
+            segments
+                .is_executable(addr.offset(-1))
+                .then_some(Pc { module: id, addr })
+        })
+    }
+
+    /// A source line, perhaps in a named function. For an outer frame it is the line's call that led to the
+    /// inner one.
+    fn by_line(&self, frame: &Frame, inner: Option<&str>) -> Option<Pc> {
+        let location = frame.location.as_ref()?;
+        for (id, module) in self.candidates(frame) {
+            let Ok(found) = module.sources().addresses_of(&location.file, location.line) else {
+                continue;
+            };
+            let in_function = |addr: LinkAddr| match &frame.symbol {
+                None => true,
+                Some(symbol) => module.sources().frames_at(addr).iter().any(|source| {
+                    let names = [source.function.as_deref(), source.linkage_name.as_deref()];
+                    names
+                        .into_iter()
+                        .flatten()
+                        .any(|name| same_function(name, &symbol.name))
+                }),
+            };
+            let pieces: Vec<_> = found
+                .matches
+                .iter()
+                .filter(|piece| in_function(piece.range.start))
+                .collect();
+            let first = pieces.first()?;
+            if frame.position == Position::Return {
+                let calls = pieces
+                    .iter()
+                    .flat_map(|piece| calls_in(module, piece.range.clone()));
+                let mut calls: Vec<(LinkAddr, Option<String>)> = calls.collect();
+                let led = |(_, name): &(LinkAddr, Option<String>)| match (name, inner) {
+                    (Some(name), Some(inner)) => same_function(name, inner),
+                    _ => false,
+                };
+                let best = calls
+                    .iter()
+                    .position(led)
+                    .unwrap_or(calls.len().saturating_sub(1));
+                if best < calls.len() {
+                    return Some(Pc {
+                        module: id,
+                        addr: calls.swap_remove(best).0,
+                    });
+                }
+            }
+            return Some(Pc {
+                module: id,
+                addr: first.range.start,
+            });
+        }
+        None
+    }
+}
+
+/// The calls in a range of code: where each returns to and whom it calls.
+fn calls_in(module: &Module<'_>, range: program::LinkRange) -> Vec<(LinkAddr, Option<String>)> {
+    let Some(function) = module.code().functions().at(range.start) else {
+        return Vec::new();
+    };
+    let flow = module.code().flow(function);
+    flow.calls()
+        .filter_map(|(ix, target, _)| {
+            let instr = flow.instruction(ix)?;
+            let name = module
+                .code()
+                .target_name(target)
+                .map(program::code::demangle_path);
+            range
+                .contains(&LinkAddr(instr.ip()))
+                .then_some((LinkAddr(instr.next_ip()), name))
+        })
+        .collect()
+}
+
+/// Whether two spellings name one function: parameters and template arguments may be left out.
+fn same_function(one: &str, other: &str) -> bool {
+    let path = |name: &str| {
+        let name = program::code::demangle_path(name);
+        name.split(['(', '<'])
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_owned()
+    };
+    let (one, other) = (path(one), path(other));
+    !one.is_empty()
+        && (one == other || one.ends_with(&format!("::{other}")) || other.ends_with(&format!("::{one}")))
+}
