@@ -167,30 +167,51 @@ impl<'a> LineTable<'a> {
         rows.get(rows.partition_point(|row| row.addr <= addr).checked_sub(1)?)
     }
 
-    /// Every row with the range up to the next greater address, and whether a later row at the same
-    /// address hides it, sequence by sequence.
+    /// The rows that overlap a range, each with its own range up to the next greater address, and whether a
+    /// later row at the same address hides it.
     pub fn rows_in(&self, wanted: LinkRange) -> impl Iterator<Item = (LinkRange, &Row, bool)> {
-        let sequences = self
+        let first = self
             .sequences
+            .partition_point(|sequence| sequence.range.start <= wanted.start);
+        let sequences = self.sequences.get(first.saturating_sub(1)..).unwrap_or_default();
+        sequences
             .iter()
-            .filter(move |sequence| sequence.range.start < wanted.end && wanted.start < sequence.range.end);
-        let rows = sequences.flat_map(|sequence| {
-            let rows = self.rows.get(sequence.rows.clone()).unwrap_or_default();
-            let mut end = sequence.range.end;
-            let mut next = sequence.range.end;
-            let ranges = rows.iter().rev().map(move |row| {
-                let hidden = row.addr >= next;
-                if !hidden {
-                    end = next;
-                    next = row.addr;
-                }
-                (row.addr..end, row, hidden)
+            .take_while(move |sequence| sequence.range.start < wanted.end)
+            .flat_map(move |sequence| self.rows_of(sequence, wanted.clone()))
+    }
+
+    fn rows_of(
+        &self,
+        sequence: &Sequence,
+        wanted: LinkRange,
+    ) -> impl Iterator<Item = (LinkRange, &Row, bool)> {
+        let end = sequence.range.end;
+        let rows = self.rows.get(sequence.rows.clone()).unwrap_or_default();
+        let covering = rows.partition_point(|row| row.addr <= wanted.start);
+        let start = covering
+            .checked_sub(1)
+            .and_then(|last| rows.get(last))
+            .map(|row| row.addr);
+        let skipped = start.map_or(0, |start| rows.partition_point(|row| row.addr < start));
+        let rows = rows.get(skipped..).unwrap_or_default();
+        let mut passed = 0;
+        let groups = rows
+            .chunk_by(|left, right| left.addr == right.addr)
+            .map(move |group| {
+                passed += group.len();
+                (group, rows.get(passed).map_or(end, |next| next.addr))
             });
-            let mut ranges: Vec<_> = ranges.collect();
-            ranges.reverse();
-            ranges
-        });
-        rows.filter(move |(range, ..)| range.start < wanted.end && wanted.start < range.end)
+        groups
+            .take_while(move |(group, _)| group.first().is_some_and(|row| row.addr < wanted.end))
+            // A row at the very end of a sequence has no code.
+            .filter(move |(group, end)| {
+                *end > wanted.start && group.first().is_some_and(|row| row.addr < *end)
+            })
+            .flat_map(|(group, end)| {
+                let shown = group.len() - 1;
+                let rows = group.iter().enumerate();
+                rows.map(move |(number, row)| (row.addr..end, row, number != shown))
+            })
     }
 }
 
