@@ -1,6 +1,6 @@
 //! A failure as it was reported, before it is matched with binaries.
 
-use program::{BuildId, LinkAddr, RunAddr};
+use program::{BuildId, FileOffset, LinkAddr, RunAddr};
 
 /// What kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,6 +106,9 @@ pub struct ModuleRef {
     pub path: String,
     /// Address inside the module as linked (what `addr2line` takes), if the report gives it.
     pub addr: Option<LinkAddr>,
+    /// Position in the file, where the report gives that instead (the kernel, perf); the file's segments
+    /// turn it into a link-time address.
+    pub file_offset: Option<FileOffset>,
     /// Its build-id, if the report gives it.
     pub build_id: Option<BuildId>,
 }

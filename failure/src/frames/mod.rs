@@ -70,7 +70,7 @@ pub fn role(frame: &Frame) -> Option<RuntimeRole> {
     by_name.or_else(|| (by_file() || by_module()).then_some(RuntimeRole::Library))
 }
 
-/// Index of the innermost frame that is the program's own; a frame about which nothing is known is not.
+/// Index of the innermost frame that is the program's own, or may be (a stripped program's have no name).
 #[must_use]
 pub fn first_in_program(frames: &[Frame]) -> Option<usize> {
     frames
@@ -78,8 +78,13 @@ pub fn first_in_program(frames: &[Frame]) -> Option<usize> {
         .position(|frame| known(frame) && role(frame).is_none())
 }
 
+/// Whether a frame can be looked up at all: by name, by file, or by an address that code can have.
 fn known(frame: &Frame) -> bool {
-    frame.symbol.is_some() || frame.location.is_some() || frame.module.is_some()
+    let code = 0x1_0000..1 << 47;
+    frame.symbol.is_some()
+        || frame.location.is_some()
+        || frame.module.is_some()
+        || frame.address.is_some_and(|address| code.contains(&address.0))
 }
 
 /// Index, in the failing thread, of the innermost in-program frame of the failure itself.

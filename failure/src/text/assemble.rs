@@ -68,12 +68,12 @@ fn bounds(stacks: &Stacks, facts: &mut Facts) {
     if stacks.dropped_frames > 0 {
         let dropped = stacks.dropped_frames;
         facts.note(format!(
-            "{dropped} frames left out: at most {MOST_FRAMES} of a thread are kept"
+            "frames left out, as at most {MOST_FRAMES} of a thread are kept: {dropped}"
         ));
     }
     if stacks.dropped_stacks > 0 {
         facts.note(format!(
-            "{} stacks left out: at most {MOST_STACKS} are kept",
+            "stacks left out, as at most {MOST_STACKS} are kept: {}",
             stacks.dropped_stacks
         ));
     }
@@ -83,7 +83,7 @@ fn bounds(stacks: &Stacks, facts: &mut Facts) {
 fn of_one_report(all: Vec<Stack>, source: Source, facts: &mut Facts) -> Vec<Stack> {
     let others = all.iter().filter(|stack| stack.source != source).count();
     if others > 0 {
-        facts.note(format!("{others} stacks in another format left out"));
+        facts.note(format!("stacks in another format left out: {others}"));
     }
     let sanitizer = matches!(source, Source::AddressSanitizer | Source::ThreadSanitizer);
     let first = all
@@ -99,7 +99,7 @@ fn of_one_report(all: Vec<Stack>, source: Source, facts: &mut Facts) -> Vec<Stac
         && last > first
     {
         facts.note(format!(
-            "{} further reports left out: this is the first",
+            "further reports left out, as this is the first: {}",
             last - first
         ));
     }

@@ -34,7 +34,7 @@ fn read_frame(record: &str) -> Option<(u64, Frame)> {
     let module = (path != "n/a").then(|| ModuleRef {
         path: path.to_owned(),
         addr: Some(LinkAddr(offset)),
-        build_id: None,
+        ..ModuleRef::default()
     });
     let symbol = (!name.is_empty() && name != "n/a").then(|| SymbolRef {
         name: name.to_owned(),
@@ -107,9 +107,11 @@ fn module(text: &str, facts: &mut Facts) -> bool {
         return false;
     };
     if let Some(name) = rest.strip_suffix(" without build-id.") {
-        facts.note(format!(
-            "{name} has no build-id: whether a file is the same build cannot be checked"
-        ));
+        if !name.starts_with("linux-vdso") {
+            facts.note(format!(
+                "{name} has no build-id: whether a file is the same build cannot be checked"
+            ));
+        }
         return true;
     }
     let Some((name, id)) = rest.split_once("build-id") else {

@@ -52,7 +52,11 @@ fn continues(open: bool, record: &str, next: &Line<'_>) -> bool {
             .is_some_and(|rest| !rest.starts_with("= "))
     });
     let arguments = text.starts_with('(') && parts(record).is_none();
-    open || (next.indent() > 0 && (tail || arguments) && !has_place(record))
+    // Where a mail program broke the line, the part before the break cannot stand alone.
+    let broken = [" at", " from", " in", ","]
+        .iter()
+        .any(|end| record.ends_with(end));
+    open || (next.indent() > 0 && (broken || ((tail || arguments) && !has_place(record))))
 }
 
 fn has_place(record: &str) -> bool {

@@ -61,7 +61,7 @@ fn read_frame(text: &str) -> Option<Frame> {
     frame.module = Some(ModuleRef {
         path: path.to_owned(),
         addr,
-        build_id: None,
+        ..ModuleRef::default()
     });
     Some(frame)
 }

@@ -1,8 +1,9 @@
 //! The line that the kernel writes when a process dies of a fault.
 
-use program::{LinkAddr, RunAddr};
+use program::{FileOffset, LinkAddr, RunAddr};
 
 use super::facts::Facts;
+use super::modules::LOWEST_MOVED;
 use super::scan::{bare_hex, decimal};
 use super::signals;
 use super::stacks::Stacks;
@@ -17,24 +18,18 @@ pub(super) fn line(text: &str, stacks: &mut Stacks, facts: &mut Facts) -> bool {
     facts.program.get_or_insert_with(|| fault.program.to_owned());
     let ip = fault.ip;
     let module = fault.mapping.map(|mapping| {
-        let fixed = mapping.start < super::modules::LOWEST_MOVED;
-        if !fixed {
-            let inside = ip.saturating_sub(mapping.start);
-            let place = match mapping.file_offset {
-                Some(offset) => format!("file offset {offset:#x}"),
-                None => format!(
-                    "{inside:#x} bytes into its code mapping of {:#x} bytes",
-                    mapping.length
-                ),
-            };
+        let fixed = mapping.start < LOWEST_MOVED;
+        if !fixed && mapping.file_offset.is_none() {
+            let (inside, length) = (ip.saturating_sub(mapping.start), mapping.length);
+            let path = mapping.path;
             facts.note(format!(
-                "the kernel gives the failing instruction of {} as {place}",
-                mapping.path
+                "the failing instruction is {inside:#x} bytes into a code mapping of {path} of {length:#x} bytes"
             ));
         }
         ModuleRef {
             path: mapping.path.to_owned(),
             addr: fixed.then_some(LinkAddr(ip)),
+            file_offset: mapping.file_offset.map(FileOffset),
             build_id: None,
         }
     });

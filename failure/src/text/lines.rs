@@ -67,7 +67,7 @@ impl<'a> Lines<'a> {
 
     fn fetch(&mut self) -> Option<Line<'a>> {
         let bytes = self.rest.take()?;
-        let line = match bytes.iter().position(|&byte| byte == b'\n') {
+        let line = match memchr::memchr(b'\n', bytes) {
             Some(end) => {
                 let (line, rest) = bytes.split_at_checked(end)?;
                 self.rest = rest.get(1..);
@@ -88,6 +88,9 @@ impl<'a> Lines<'a> {
 }
 
 fn clean(bytes: &[u8]) -> Line<'_> {
+    if bytes.is_empty() {
+        return Line(Cow::Borrowed(""));
+    }
     let text = match String::from_utf8_lossy(bytes) {
         Cow::Borrowed(text) if !needs_rewriting(text) => Cow::Borrowed(text),
         text => Cow::Owned(without_controls(&text)),

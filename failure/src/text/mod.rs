@@ -97,7 +97,7 @@ pub fn parse(bytes: &[u8]) -> Result<Report, TextError> {
         return Err(TextError::Empty);
     }
     if lines.cut > 0 {
-        facts.note(format!("{} lines were too long and were cut", lines.cut));
+        facts.note(format!("lines cut, as they were too long: {}", lines.cut));
     }
     assemble::report(stacks, facts, language, lines.read)
 }

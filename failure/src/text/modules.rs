@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use program::{BuildId, LinkAddr};
+use program::{BuildId, FileOffset, LinkAddr};
 
 use super::facts::{Facts, Mapping};
 use super::scan::base_name;
@@ -50,13 +50,10 @@ impl<'a> Modules<'a> {
         if module.build_id.is_none() {
             module.build_id = self.build_id(&module.path).cloned();
         }
-        // A file that is loaded where it was linked: some reports count from its first byte in memory,
-        // which is no link-time address; the run-time address is.
-        if let (Some(address), Some(addr)) = (frame.address, module.addr) {
-            let base = address.0.wrapping_sub(addr.0);
-            if base != 0 && base < LOWEST_MOVED && address.0 < LOWEST_MOVED {
-                module.addr = Some(LinkAddr(address.0));
-            }
+        // A file that is loaded where it was linked. Some reports count from its first byte in memory
+        // instead, which is no link-time address.
+        if let Some(address) = frame.address.filter(|address| address.0 < LOWEST_MOVED) {
+            module.addr = Some(LinkAddr(address.0));
         }
     }
 
@@ -85,5 +82,7 @@ impl<'a> Modules<'a> {
             ..ModuleRef::default()
         });
         module.addr.get_or_insert(LinkAddr(link));
+        let inside = address.0.saturating_sub(mapping.start);
+        module.file_offset = mapping.file_offset.checked_add(inside).map(FileOffset);
     }
 }

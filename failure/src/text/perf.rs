@@ -1,8 +1,9 @@
 //! `symbol+0xoff (module)` lines, as perf, bpftrace, bcc and the kernel print stacks.
 
-use program::RunAddr;
+use program::{FileOffset, RunAddr};
 
 use super::lines::Line;
+use super::modules::LOWEST_MOVED;
 use super::scan::{bare_hex, decimal, hex, trailing_group, whole_number};
 use super::stacks::Stacks;
 use crate::report::{Frame, ModuleRef, Source, SymbolRef, Thread};
@@ -22,13 +23,13 @@ pub(super) fn line(line: &Line<'_>, stacks: &mut Stacks) -> bool {
 fn read_frame(text: &str, indent: usize) -> Option<Frame> {
     let (address, rest) = split_address(text);
     let (rest, module) = split_module(rest);
-    if rest == "[unknown]" || (rest.is_empty() && module.is_some()) {
-        let module = module.filter(|path| *path != "[unknown]").map(module_ref);
-        return address.map(|address| Frame {
-            address: Some(RunAddr(address)),
-            module,
-            ..Frame::default()
-        });
+    let module = module.filter(|path| *path != "[unknown]");
+    let named = rest != "[unknown]" && !rest.is_empty();
+    if !named {
+        let alone = rest.is_empty() && module.is_none();
+        return address
+            .filter(|_| !alone || (indent >= 4 && text.starts_with("0x")))
+            .map(|address| place(address, module));
     }
     let rest = rest.strip_prefix("? ").unwrap_or(rest);
     let (name, offset) = match rest.rsplit_once('+') {
@@ -49,16 +50,41 @@ fn read_frame(text: &str, indent: usize) -> Option<Frame> {
     if !enough || !is_symbol(name) {
         return None;
     }
-    let symbol = Some(SymbolRef {
+    let mut frame = match address {
+        Some(address) => place(address, module),
+        None => Frame {
+            module: module.map(module_ref),
+            ..Frame::default()
+        },
+    };
+    if let (Some(module), Some(_)) = (&mut frame.module, offset) {
+        // Some versions print the address even there; the symbol says it without doubt.
+        module.file_offset = None;
+    }
+    frame.symbol = Some(SymbolRef {
         name: name.to_owned(),
         offset,
     });
-    Some(Frame {
-        address: address.map(RunAddr),
-        symbol,
-        module: module.map(module_ref),
+    Some(frame)
+}
+
+/// perf prints a position in the file in place of the address where it knows the file.
+fn place(address: u64, module: Option<&str>) -> Frame {
+    let mut module = module.map(module_ref);
+    match &mut module {
+        Some(module) if address < LOWEST_MOVED => module.file_offset = Some(FileOffset(address)),
+        _ => {
+            return Frame {
+                address: Some(RunAddr(address)),
+                module,
+                ..Frame::default()
+            };
+        }
+    }
+    Frame {
+        module,
         ..Frame::default()
-    })
+    }
 }
 
 fn module_ref(path: &str) -> ModuleRef {
@@ -76,8 +102,8 @@ fn split_address(text: &str) -> (Option<u64>, &str) {
     };
     let plain = || {
         let (address, rest) =
-            hex(text).or_else(|| bare_hex(text).filter(|(_, rest)| text.len() - rest.len() >= 4))?;
-        Some((address, rest.strip_prefix(' ')?))
+            hex(text).or_else(|| bare_hex(text).filter(|(_, rest)| text.len() - rest.len() >= 3))?;
+        (rest.is_empty() || rest.starts_with(' ')).then_some((address, rest))
     };
     match bracketed().or_else(plain) {
         Some((address, rest)) => (Some(address), rest.trim_start()),
@@ -118,12 +144,26 @@ fn is_symbol(name: &str) -> bool {
     name.starts_with(|first: char| first.is_alphabetic() || "_<[~.$(".contains(first)) && (blanks == 0 || cpp)
 }
 
-/// `prog  1234/1235 [001]  4567.890123:          1 cycles:u: `.
+/// `prog  1234/1235 [001]  4567.890123:          1 cycles:u: `; processor and process id may be missing.
 fn sample(text: &str) -> Option<Thread> {
-    let (who, rest) = text.split_once(" [")?;
-    let (_, rest) = decimal(rest)?;
-    let (_, rest) = decimal(rest.strip_prefix("] ")?.trim_start())?;
-    decimal(rest.strip_prefix('.')?)?.1.strip_prefix(':')?;
+    let (head, event) = text.split_once(": ")?;
+    if !event.trim_end().ends_with(':') {
+        return None;
+    }
+    let (who, time) = head.rsplit_once(' ')?;
+    let (_, fraction) = decimal(time)?;
+    let (_, "") = decimal(fraction.strip_prefix('.')?)? else {
+        return None;
+    };
+    let who = who.trim_end();
+    let who = match who.strip_suffix(']').and_then(|who| who.rsplit_once(" [")) {
+        Some((who, processor))
+            if whole_number(processor.trim_start_matches('0')).is_some() || processor == "000" =>
+        {
+            who
+        }
+        _ => who,
+    };
     let (name, id) = who.trim_end().rsplit_once(' ')?;
     let id = id.rsplit('/').next()?;
     let (id, "") = decimal(id)? else { return None };
@@ -213,6 +253,9 @@ mod tests {
     fn samples_of_perf_script() {
         let thread = sample("my prog  1234/1235 [001]  4567.890123:          1 cycles:u: ").unwrap();
         assert_eq!((thread.id, thread.name.as_deref()), (Some(1235), Some("my prog")));
+        let thread = sample("prog 24962  2376.504647:   10101010 cpu-clock: ").unwrap();
+        assert_eq!((thread.id, thread.name.as_deref()), (Some(24962), Some("prog")));
         assert!(sample("see [1] 2.3 for more").is_none());
+        assert!(sample("worker 12 took 3.5: done").is_none());
     }
 }

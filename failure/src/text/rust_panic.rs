@@ -143,9 +143,13 @@ impl RustPanic {
         let Some((number, address, name)) = read() else {
             return false;
         };
-        // Without the line that announces a backtrace, only what cannot be anything else counts.
-        let started = self.in_backtrace || stacks.current(Source::RustPanic).is_some();
-        if !(started || address.is_some() || (number == 0 && name.contains("::"))) || !is_name(name) {
+        // A number and a colon alone may be anything: a count, a line of a listing.
+        let next = stacks
+            .current(Source::RustPanic)
+            .is_some_and(|stack| stack.is_next(number));
+        let expected = (self.in_backtrace && (next || name.contains("::")))
+            || (name.contains("::") && (next || number == 0));
+        if !(expected || address.is_some()) || !is_name(name) {
             return false;
         }
         let unknown = name == "<unknown>";

@@ -250,6 +250,7 @@ fn split_module(text: &str) -> (&str, Option<ModuleRef>) {
             path: path.to_owned(),
             addr: Some(LinkAddr(offset)),
             build_id,
+            ..ModuleRef::default()
         }),
     )
 }

@@ -26,6 +26,13 @@ pub(super) struct Stack {
     closed: bool,
 }
 
+impl Stack {
+    /// Whether a frame of this number would be the very next one.
+    pub fn is_next(&self, number: u64) -> bool {
+        number == self.last.map_or(0, |last| last.saturating_add(1))
+    }
+}
+
 /// Collects stacks as the formats find their parts.
 #[derive(Debug, Default)]
 pub(super) struct Stacks {
