@@ -77,11 +77,15 @@ fn check_graph(graph: &FlowGraph) {
             assert_eq!(graph.at(addr), Some(ix));
         }
     }
-    assert!(
-        graph
-            .instructions
-            .is_sorted_by_key(|instruction| instruction.ip())
-    );
+    let mut end = 0;
+    for instruction in &graph.instructions {
+        assert!(
+            end <= instruction.ip(),
+            "compiled instructions do not overlap: {:x}",
+            instruction.ip()
+        );
+        end = instruction.next_ip();
+    }
 }
 
 #[test]

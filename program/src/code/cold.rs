@@ -9,23 +9,21 @@ use object::LittleEndian as LE;
 use object::elf;
 
 use super::functions::Entry;
+use super::names::NamesWith;
 use crate::elf::SymbolTable;
 
 const MARK: &[u8] = b".cold";
 
 /// Removes the moved-away parts from the list of functions and returns them.
 pub(super) fn take_cold(symtab: SymbolTable<'_>, entries: &mut Vec<Entry>) -> Vec<Entry> {
-    // Most string tables contain no such name at all, which one search tells.
-    if memchr::memmem::find(symtab.names(), MARK).is_none() {
+    let marked = NamesWith::new(symtab.names(), MARK);
+    if marked.is_empty() {
         return Vec::new();
     }
-    entries
-        .extract_if(.., |entry| {
-            symtab
-                .name_bytes(entry.name)
-                .is_some_and(|name| parent_name(name).is_some())
-        })
-        .collect()
+    let is_part = |entry: &mut Entry| {
+        marked.may_hold(entry.name) && symtab.name_bytes(entry.name).and_then(parent_name).is_some()
+    };
+    entries.extract_if(.., is_part).collect()
 }
 
 /// `foo` for `foo.cold` and `foo.cold.12`.
@@ -52,12 +50,15 @@ pub(super) fn assign(symtab: SymbolTable<'_>, cold: Vec<Entry>, entries: &[Entry
             wanted.insert(parent, Vec::new());
         }
     }
+    let tails = Tails::new(wanted.keys().copied());
     // Aliases were merged away from `entries`, so names are looked up in the symbol table itself.
     for (index, symbol) in symtab.raw().iter().enumerate() {
         if symbol.st_type() != elf::STT_FUNC || symbol.st_shndx.get(LE) == elf::SHN_UNDEF {
             continue;
         }
-        let name = symtab.name_bytes(symbol.st_name.get(LE));
+        let name = symtab
+            .name_bytes(symbol.st_name.get(LE))
+            .filter(|name| tails.may_hold(name));
         if let Some(owners) = name.and_then(|name| wanted.get_mut(name)) {
             let start = symbol.st_value.get(LE);
             let owner = entries.binary_search_by_key(&start, |entry| entry.start);
@@ -97,6 +98,36 @@ pub(super) fn assign(symtab: SymbolTable<'_>, cold: Vec<Entry>, entries: &[Entry
         parts[at - 1].1 = parts[at - 1].1.min(start);
     }
     parts
+}
+
+/// A cheap first look at a name, by its length and last bytes: few of a big program's names get a second.
+struct Tails(Vec<u64>);
+
+impl Tails {
+    /// As bits, so that the whole stays in a core's own cache.
+    const BITS: u32 = 19;
+
+    fn new<'n>(names: impl Iterator<Item = &'n [u8]>) -> Self {
+        let mut bits = vec![0; 1 << (Self::BITS - 6)];
+        for name in names {
+            let place = Self::place(name);
+            bits[place >> 6] |= 1 << (place & 63);
+        }
+        Self(bits)
+    }
+
+    fn may_hold(&self, name: &[u8]) -> bool {
+        let place = Self::place(name);
+        self.0
+            .get(place >> 6)
+            .is_some_and(|word| word >> (place & 63) & 1 != 0)
+    }
+
+    fn place(name: &[u8]) -> usize {
+        let tail = name.last_chunk().copied().map_or(0, u64::from_le_bytes);
+        let mixed = (tail ^ (name.len() as u64)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> (64 - Self::BITS)) as usize
+    }
 }
 
 struct FileGroups(Vec<u32>);

@@ -266,7 +266,8 @@ impl<'c, 'a> Descent<'c, 'a> {
     fn step_call(&mut self, instruction: &Instruction) -> bool {
         let target = self.context.call_target(instruction);
         let next = instruction.next_ip();
-        let returns = !self.context.never_returns(target) && !self.only_padding_from(next);
+        let returns =
+            !self.context.never_returns(target) && !self.traps_at(next) && !self.only_padding_from(next);
         let exit = if returns {
             Exit::Call(target)
         } else {
@@ -283,6 +284,15 @@ impl<'c, 'a> Descent<'c, 'a> {
         if let Some(at) = self.mark_index(addr) {
             self.marks[at] |= LEADER;
         }
+    }
+
+    /// Whether `ud2` stands at an address: behind a call, it says that the call does not return.
+    fn traps_at(&self, addr: u64) -> bool {
+        let bytes = self.piece_of(addr).and_then(|piece| {
+            let at = usize::try_from(addr - piece.start).ok()?;
+            piece.bytes.get(at..at + 2)
+        });
+        bytes == Some(&[0x0f, 0x0b])
     }
 
     /// Whether nothing but padding follows in this piece: a call there has nowhere to return to.
@@ -438,8 +448,8 @@ impl<'c, 'a> Descent<'c, 'a> {
         let mut from = 0;
         while let Some((at, addr)) = self.next_unread(from) {
             self.follow(addr);
-            // An address that cannot be read must not be tried again.
-            from = at + 1;
+            // Bytes that are no instruction must not be tried again.
+            from = if self.is_decoded(addr) { at } else { at + 1 };
         }
         self.resolve_tables();
     }
@@ -496,7 +506,7 @@ fn has_target(instruction: &Instruction) -> bool {
         || matches!(instruction.code(), Op::Xbegin_rel16 | Op::Xbegin_rel32)
 }
 
-/// How many bytes of `nop`s, `int3`s and zeros a piece of code begins with, up to 16.
+/// How many bytes of `nop`s, traps and zeros a piece of code begins with, up to 16.
 fn padding_len(bytes: &[u8], addr: u64) -> usize {
     let mut decoder = Decoder::with_ip(64, bytes, addr, DecoderOptions::NONE);
     let mut len = 0;
@@ -523,7 +533,8 @@ fn padding_len(bytes: &[u8], addr: u64) -> usize {
 
 fn is_padding(instruction: &Instruction) -> bool {
     match instruction.mnemonic() {
-        Mnemonic::Nop => true,
+        // Compilers put `ud2` behind calls that do not return.
+        Mnemonic::Nop | Mnemonic::Ud2 => true,
         // `xchg %ax,%ax` and the like are decoded as nops; `lea 0(%rsi),%rsi` is an older form.
         Mnemonic::Lea => {
             instruction.memory_displacement64() == 0

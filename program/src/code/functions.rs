@@ -181,7 +181,7 @@ impl<'a> Functions<'a> {
             if needle.is_empty() {
                 continue;
             }
-            let holders = NamesWith::new(table.names(), needle.as_bytes());
+            let holders = names::NamesWith::new(table.names(), needle.as_bytes());
             for symbol in table.raw() {
                 let offset = symbol.st_name.get(LE);
                 if !is_code(symbol) || !holders.may_hold(offset) {
@@ -378,32 +378,5 @@ fn settle_ends(code: &[LinkRange], cold: &[Entry], entries: &mut [Entry]) {
         if reach <= next {
             reach = 0;
         }
-    }
-}
-
-/// The parts of a string table that contain some text: names that may hold it, without looking at each.
-struct NamesWith {
-    /// For each occurrence: where its string begins, where the occurrence begins.
-    places: Vec<(u32, u32)>,
-}
-
-impl NamesWith {
-    fn new(names: &[u8], text: &[u8]) -> Self {
-        let places = memchr::memmem::find_iter(names, text).filter_map(|at| {
-            let begin = names
-                .get(..at)
-                .and_then(|before| memchr::memrchr(0, before))
-                .map_or(0, |zero| zero + 1);
-            Some((u32::try_from(begin).ok()?, u32::try_from(at).ok()?))
-        });
-        Self {
-            places: places.collect(),
-        }
-    }
-
-    /// Whether the name at `offset` may contain the text. Linkers let a name begin inside a longer one.
-    fn may_hold(&self, offset: u32) -> bool {
-        let after = self.places.partition_point(|(_, at)| *at < offset);
-        self.places.get(after).is_some_and(|(begin, _)| *begin <= offset)
     }
 }

@@ -85,6 +85,37 @@ pub(super) fn last_identifier(name: &str) -> &str {
     last.trim_start_matches('~')
 }
 
+/// The parts of a string table that contain some text: names that may hold it, without looking at each.
+pub(super) struct NamesWith {
+    /// For each occurrence: where its string begins, where the occurrence begins.
+    places: Vec<(u32, u32)>,
+}
+
+impl NamesWith {
+    pub(super) fn new(names: &[u8], text: &[u8]) -> Self {
+        let places = memchr::memmem::find_iter(names, text).filter_map(|at| {
+            let begin = names
+                .get(..at)
+                .and_then(|before| memchr::memrchr(0, before))
+                .map_or(0, |zero| zero + 1);
+            Some((u32::try_from(begin).ok()?, u32::try_from(at).ok()?))
+        });
+        Self {
+            places: places.collect(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Whether the name at `offset` may contain the text. Linkers let a name begin inside a longer one.
+    pub(super) fn may_hold(&self, offset: u32) -> bool {
+        let after = self.places.partition_point(|(_, at)| *at < offset);
+        self.places.get(after).is_some_and(|(begin, _)| *begin <= offset)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
