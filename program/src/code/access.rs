@@ -268,3 +268,112 @@ fn is_prefetch(mnemonic: Mnemonic) -> bool {
             | Mnemonic::Clwb
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use iced_x86::{Decoder, DecoderOptions};
+
+    use super::*;
+
+    fn of(bytes: &[u8]) -> Vec<Access> {
+        accesses(&Decoder::with_ip(64, bytes, 0x1000, DecoderOptions::NONE).decode()).collect()
+    }
+
+    #[test]
+    fn address_expressions() {
+        // mov 0x10(%rdi,%rcx,8),%eax
+        let [load] = of(&[0x8b, 0x44, 0xcf, 0x10])[..] else {
+            panic!("one access")
+        };
+        assert_eq!((load.kind, load.width, load.disp), (AccessKind::Read, 4, 0x10));
+        assert_eq!(
+            (load.base, load.index),
+            (Some(Register::RDI), Some((Register::RCX, 8)))
+        );
+        assert_eq!((load.address(), load.operand), (None, Operand::Explicit));
+        // movb $1,0x100(%rip)
+        let [store] = of(&[0xc6, 0x05, 0x00, 0x01, 0x00, 0x00, 0x01])[..] else {
+            panic!("one access")
+        };
+        assert_eq!((store.kind, store.width), (AccessKind::Write, 1));
+        assert_eq!(store.address(), Some(LinkAddr(0x1107)));
+        // mov %fs:0x28,%rax
+        let [tls] = of(&[0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0])[..] else {
+            panic!("one access")
+        };
+        assert_eq!(
+            (tls.segment, tls.address(), tls.disp),
+            (Some(Segment::Fs), None, 0x28)
+        );
+    }
+
+    #[test]
+    fn read_modify_write() {
+        // lock cmpxchg %ecx,(%rdx)
+        let [exchange] = of(&[0xf0, 0x0f, 0xb1, 0x0a])[..] else {
+            panic!("one access")
+        };
+        assert_eq!((exchange.kind, exchange.width), (AccessKind::ReadWrite, 4));
+        // incl (%rax)
+        assert_eq!(of(&[0xff, 0x00])[0].kind, AccessKind::ReadWrite);
+        // cmpl $0,(%rax)
+        assert_eq!(of(&[0x83, 0x38, 0x00])[0].kind, AccessKind::Read);
+    }
+
+    #[test]
+    fn the_stack_engine_is_told_from_operands() {
+        // push 8(%rsp)
+        let found = of(&[0xff, 0x74, 0x24, 0x08]);
+        let explicit: Vec<_> = found.iter().filter(|access| !access.stack_engine()).collect();
+        let stack: Vec<_> = found.iter().filter(|access| access.stack_engine()).collect();
+        assert_eq!(
+            (explicit.len(), explicit[0].kind, explicit[0].disp),
+            (1, AccessKind::Read, 8)
+        );
+        assert_eq!((stack.len(), stack[0].kind), (1, AccessKind::Write));
+        // call *0x10(%rax)
+        let found = of(&[0xff, 0x50, 0x10]);
+        assert_eq!(found.iter().filter(|access| access.stack_engine()).count(), 1);
+        assert!(
+            found
+                .iter()
+                .any(|access| access.base == Some(Register::RAX) && access.kind == AccessKind::Read)
+        );
+        // ret; mov %rax,8(%rsp)
+        assert!(of(&[0xc3]).iter().all(Access::stack_engine));
+        assert!(!of(&[0x48, 0x89, 0x44, 0x24, 0x08])[0].stack_engine());
+    }
+
+    #[test]
+    fn strings_have_both_sides_and_no_fixed_width() {
+        // rep movsb
+        let found = of(&[0xf3, 0xa4]);
+        assert_eq!(found.len(), 2);
+        assert!(
+            found
+                .iter()
+                .all(|access| access.width == 0 && access.conditional && access.operand == Operand::String)
+        );
+        let by = |kind| {
+            found
+                .iter()
+                .find(|access| access.kind == kind)
+                .and_then(|access| access.base)
+        };
+        assert_eq!(
+            (by(AccessKind::Read), by(AccessKind::Write)),
+            (Some(Register::RSI), Some(Register::RDI))
+        );
+    }
+
+    #[test]
+    fn addresses_alone_are_no_accesses() {
+        assert!(of(&[0x48, 0x8d, 0x47, 0x08]).is_empty(), "lea 8(%rdi),%rax");
+        assert!(
+            of(&[0x0f, 0x1f, 0x44, 0x00, 0x00]).is_empty(),
+            "nopl 0(%rax,%rax)"
+        );
+        assert!(of(&[0x0f, 0x18, 0x08]).is_empty(), "prefetcht0 (%rax)");
+        assert!(of(&[0x89, 0xc8]).is_empty(), "mov %ecx,%eax");
+    }
+}

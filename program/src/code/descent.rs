@@ -3,18 +3,14 @@
 use iced_x86::{Code as Op, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
 
 use super::context::Context;
-use super::flow::{Exit, FlowGraph, Target};
+use super::flow::{Exit, FlowGraph};
 use super::functions::FunctionId;
-use super::jump_table::{self, Found, Table};
 use super::layout;
 use crate::addr::LinkAddr;
 
 /// No function of a real program comes near; what a damaged file claims beyond is left out.
 const MAX_INSTRUCTIONS: usize = 4 << 20;
 const MAX_BYTES: u64 = 32 << 20;
-const MAX_TABLE: u64 = 64 << 10;
-/// Switches inside cases of switches, so deep.
-const MAX_ROUNDS: usize = 64;
 
 const LEADER: u32 = 1 << 31;
 
@@ -34,26 +30,26 @@ impl Piece<'_> {
 
 /// A function being read.
 pub(super) struct Descent<'c, 'a> {
-    context: Context<'c, 'a>,
+    pub(super) context: Context<'c, 'a>,
     pub(super) function: FunctionId,
     pub(super) pieces: Vec<Piece<'a>>,
     /// For every byte: the instruction that begins there (its index plus one), and whether a block does.
     marks: Vec<u32>,
     /// In the order of discovery.
-    instructions: Vec<Instruction>,
+    pub(super) instructions: Vec<Instruction>,
     /// Ends of blocks other than by falling through: instruction's address, exit.
     pub(super) exits: Vec<(u64, Exit)>,
     /// Targets of resolved tables: the jump's address, its targets.
     pub(super) switches: Vec<(u64, Vec<u64>)>,
     /// Jumps inside the function: target, source.
-    jumps: Vec<(u64, u64)>,
+    pub(super) jumps: Vec<(u64, u64)>,
     /// Addresses that the instructions refer to, sorted; made when first needed in a round.
-    references: Option<Vec<u64>>,
+    pub(super) references: Option<Vec<u64>>,
     /// Addresses that are loaded into registers: register, instruction, address. Sorted in each round.
-    constants: Vec<(u8, u64, u64)>,
-    pending: Vec<u64>,
+    pub(super) constants: Vec<(u8, u64, u64)>,
+    pub(super) pending: Vec<u64>,
     stack: Vec<u64>,
-    truncated: bool,
+    pub(super) truncated: bool,
 }
 
 /// The control flow of one function.
@@ -111,7 +107,7 @@ impl<'c, 'a> Descent<'c, 'a> {
             .find(|piece| piece.start <= addr && addr < piece.end())
     }
 
-    fn mark_index(&self, addr: u64) -> Option<usize> {
+    pub(super) fn mark_index(&self, addr: u64) -> Option<usize> {
         let piece = self.piece_of(addr)?;
         Some(piece.base + usize::try_from(addr - piece.start).ok()?)
     }
@@ -152,7 +148,7 @@ impl<'c, 'a> Descent<'c, 'a> {
     }
 
     /// Reads from an address along every path.
-    fn follow(&mut self, addr: u64) {
+    pub(super) fn follow(&mut self, addr: u64) {
         self.push(addr);
         while let Some(addr) = self.stack.pop() {
             self.read_from(addr);
@@ -280,7 +276,8 @@ impl<'c, 'a> Descent<'c, 'a> {
         returns
     }
 
-    fn begin_block(&mut self, addr: u64) {
+    /// Notes that a block begins at an address.
+    pub(super) fn begin_block(&mut self, addr: u64) {
         if let Some(at) = self.mark_index(addr) {
             self.marks[at] |= LEADER;
         }
@@ -304,131 +301,6 @@ impl<'c, 'a> Descent<'c, 'a> {
             .ok()
             .and_then(|at| piece.bytes.get(at..));
         rest.is_none_or(|rest| rest.len() < 16 && padding_len(rest, addr) == rest.len())
-    }
-
-    /// Finds the targets of indirect jumps and reads on from them, until no new jump turns up.
-    fn resolve_tables(&mut self) {
-        for _ in 0..MAX_ROUNDS {
-            let pending = std::mem::take(&mut self.pending);
-            if pending.is_empty() {
-                return;
-            }
-            self.jumps.sort_unstable();
-            self.references = None;
-            self.collect_constants();
-            let found: Vec<_> = pending
-                .into_iter()
-                .map(|ip| (ip, jump_table::find(self, ip)))
-                .collect();
-            for (ip, found) in found {
-                let exit = self.resolve(ip, &found);
-                self.exits.push((ip, exit));
-            }
-        }
-        let unread = std::mem::take(&mut self.pending);
-        self.exits
-            .extend(unread.into_iter().map(|ip| (ip, Exit::Unresolved)));
-    }
-
-    fn collect_constants(&mut self) {
-        let loads = self
-            .instructions
-            .iter()
-            .filter(|i| i.mnemonic() == Mnemonic::Lea && i.is_ip_rel_memory_operand());
-        let loads = loads.filter(|i| i.op0_register().is_gpr64());
-        self.constants.clear();
-        self.constants
-            .extend(loads.map(|i| (i.op0_register().number() as u8, i.ip(), i.ip_rel_memory_address())));
-        self.constants.sort_unstable();
-    }
-
-    /// The address that the nearest instruction before `ip` loads into a register; failing that, the first
-    /// one after. Only while tables are resolved.
-    pub(super) fn constant_in(&self, register: usize, ip: u64) -> Option<u64> {
-        let key = (u8::try_from(register).ok()?, ip, 0);
-        let after = self.constants.partition_point(|constant| *constant < key);
-        let before = after.checked_sub(1).and_then(|at| self.constants.get(at));
-        let mut candidates = before.into_iter().chain(self.constants.get(after));
-        candidates
-            .find(|(number, _, _)| *number == key.0)
-            .map(|(_, _, addr)| *addr)
-    }
-
-    fn resolve(&mut self, ip: u64, found: &Found) -> Exit {
-        match found {
-            Found::Table(table) => {
-                let targets = self.read_table(table);
-                if targets.is_empty() {
-                    // A table of functions is called, not jumped into.
-                    let functions = table.stride == 8;
-                    return if functions {
-                        Exit::TailCall(Target::Indirect)
-                    } else {
-                        Exit::Unresolved
-                    };
-                }
-                for target in &targets {
-                    self.follow(*target);
-                }
-                self.switches.push((ip, targets));
-                Exit::Switch
-            }
-            Found::Computed => Exit::Unresolved,
-            Found::Pointer => Exit::TailCall(Target::Indirect),
-        }
-    }
-
-    /// The distinct targets of a table, sorted. An entry outside the function ends a table without bound, and
-    /// is left out of one with a bound.
-    fn read_table(&mut self, table: &Table) -> Vec<u64> {
-        let mut targets = Vec::new();
-        let limit = match table.count {
-            Some(count) => count.min(MAX_TABLE),
-            None => self.entries_before_next_table(table).min(MAX_TABLE),
-        };
-        for index in 0..limit {
-            let Some(slot) = index
-                .checked_mul(table.stride)
-                .and_then(|at| table.base.checked_add(at))
-            else {
-                break;
-            };
-            let target = self
-                .table_entry(table, slot)
-                .filter(|target| self.mark_index(*target).is_some());
-            match target {
-                Some(target) => targets.push(target),
-                None if !table.certain && table.count.is_some() => return Vec::new(),
-                None if table.count.is_none() => break,
-                None => {}
-            }
-        }
-        targets.sort_unstable();
-        targets.dedup();
-        targets
-    }
-
-    fn table_entry(&self, table: &Table, slot: u64) -> Option<u64> {
-        if table.stride == 8 {
-            return self.context.elf.pointer_at(LinkAddr(slot)).map(|target| target.0);
-        }
-        let bytes = self.context.elf.bytes_at(LinkAddr(slot), 4)?;
-        let entry = i32::from_le_bytes(bytes.try_into().ok()?);
-        Some(match table.anchor {
-            Some(anchor) => anchor.wrapping_add_signed(i64::from(entry)),
-            None => u64::from(entry.cast_unsigned()),
-        })
-    }
-
-    fn entries_before_next_table(&mut self, table: &Table) -> u64 {
-        let references = self.references.get_or_insert_with(|| {
-            let relative = self.instructions.iter().filter(|i| i.is_ip_rel_memory_operand());
-            let mut addrs: Vec<u64> = relative.map(Instruction::ip_rel_memory_address).collect();
-            addrs.sort_unstable();
-            addrs
-        });
-        let next = references.get(references.partition_point(|addr| *addr <= table.base));
-        next.map_or(u64::MAX, |next| (next - table.base) / table.stride.max(1))
     }
 
     /// Reads landing pads, and then whatever bytes nothing reached.
@@ -477,10 +349,6 @@ impl<'c, 'a> Descent<'c, 'a> {
         None
     }
 
-    pub(super) fn context(&self) -> Context<'c, 'a> {
-        self.context
-    }
-
     /// The instructions in address order, with the order in which they were found, and whether a block
     /// begins at each.
     pub(super) fn in_order(&self) -> impl Iterator<Item = (u32, &Instruction, bool)> {
@@ -488,14 +356,6 @@ impl<'c, 'a> Descent<'c, 'a> {
             let found = (mark & !LEADER).checked_sub(1)?;
             Some((found, self.instructions.get(found as usize)?, mark & LEADER != 0))
         })
-    }
-
-    pub(super) fn begin_block_at(&mut self, addr: u64) {
-        self.begin_block(addr);
-    }
-
-    pub(super) fn counts(&self) -> (usize, bool) {
-        (self.instructions.len(), self.truncated)
     }
 }
 

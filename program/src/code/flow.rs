@@ -243,6 +243,26 @@ impl FlowGraph {
         u32::try_from(at).ok().map(BlockId)
     }
 
+    /// The block that begins at an address.
+    #[must_use]
+    pub fn block_at(&self, addr: LinkAddr) -> Option<BlockId> {
+        let at = self
+            .blocks
+            .binary_search_by_key(&addr, |block| block.start)
+            .ok()?;
+        u32::try_from(at).ok().map(BlockId)
+    }
+
+    /// Where a block's conditional jump leads: when it is not taken, and when it is.
+    #[must_use]
+    pub fn branch(&self, block: &Block) -> Option<(Option<BlockId>, Option<BlockId>)> {
+        if !matches!(block.exit, Exit::Branch | Exit::ConditionalTailCall(_)) {
+            return None;
+        }
+        let taken = LinkAddr(self.instruction(block.last())?.near_branch_target());
+        Some((self.block_at(block.end), self.block_at(taken)))
+    }
+
     /// The instructions of a block.
     #[must_use]
     pub fn instructions_of(&self, block: &Block) -> &[Instruction] {

@@ -1,5 +1,7 @@
 //! From decoded instructions to blocks and edges.
 
+use iced_x86::Instruction;
+
 use super::descent::Descent;
 use super::flow::{Block, BlockId, Edges, Exit, FlowGraph, Target};
 use crate::addr::LinkAddr;
@@ -9,15 +11,33 @@ use crate::addr::LinkAddr;
 pub(super) fn build(mut descent: Descent<'_, '_>, entry: u64, reached: usize) -> FlowGraph {
     descent.exits.sort_unstable_by_key(|(ip, _)| *ip);
     descent.switches.sort_unstable_by_key(|(ip, _)| *ip);
-    split_overlaps(&mut descent);
-    let (count, truncated) = descent.counts();
-    let mut instructions = Vec::with_capacity(count);
-    let mut blocks: Vec<Block> = Vec::new();
+    let (mut instructions, mut blocks, overlap) = cut(&descent, reached);
+    if overlap {
+        split_overlaps(&mut descent);
+        (instructions, blocks, _) = cut(&descent, reached);
+    }
+    let mut graph = FlowGraph {
+        function: descent.function,
+        entry: None,
+        instructions,
+        blocks,
+        truncated: descent.truncated,
+    };
+    connect(&descent, &mut graph);
+    graph.entry = block_at(&graph.blocks, entry);
+    graph
+}
+
+/// The instructions in order, their blocks, and whether instructions overlap.
+fn cut(descent: &Descent<'_, '_>, reached: usize) -> (Vec<Instruction>, Vec<Block>, bool) {
+    let mut instructions = Vec::with_capacity(descent.instructions.len());
+    let mut blocks: Vec<Block> = Vec::with_capacity(descent.exits.len() + descent.exits.len() / 2 + 1);
     let mut exits = descent.exits.iter().peekable();
-    let mut open = false;
+    let (mut open, mut overlap) = (false, false);
     for (found, instruction, leader) in descent.in_order() {
         let at = u32::try_from(instructions.len()).unwrap_or(u32::MAX);
         let ip = instruction.ip();
+        overlap |= blocks.last().is_some_and(|block| block.end.0 > ip);
         if leader || !open || blocks.last().is_none_or(|block| block.end.0 != ip) {
             blocks.push(Block {
                 instrs: at..at,
@@ -31,7 +51,9 @@ pub(super) fn build(mut descent: Descent<'_, '_>, entry: u64, reached: usize) ->
         }
         instructions.push(*instruction);
         open = true;
-        let Some(block) = blocks.last_mut() else { break };
+        let Some(block) = blocks.last_mut() else {
+            break;
+        };
         block.instrs.end = at + 1;
         block.end = LinkAddr(instruction.next_ip());
         while exits.next_if(|(exit, _)| *exit < ip).is_some() {}
@@ -40,16 +62,7 @@ pub(super) fn build(mut descent: Descent<'_, '_>, entry: u64, reached: usize) ->
             open = false;
         }
     }
-    let mut graph = FlowGraph {
-        function: descent.function,
-        entry: None,
-        instructions,
-        blocks,
-        truncated,
-    };
-    connect(&descent, &mut graph);
-    graph.entry = block_at(&graph.blocks, entry);
-    graph
+    (instructions, blocks, overlap)
 }
 
 /// Where instructions overlap, one that is not followed by its successor in address order needs a block
@@ -65,7 +78,7 @@ fn split_overlaps(descent: &mut Descent<'_, '_>) {
         }
         last = Some(instruction.next_ip());
     }
-    seams.into_iter().for_each(|addr| descent.begin_block_at(addr));
+    seams.into_iter().for_each(|addr| descent.begin_block(addr));
 }
 
 fn block_at(blocks: &[Block], addr: u64) -> Option<BlockId> {
@@ -81,8 +94,14 @@ fn connect(descent: &Descent<'_, '_>, graph: &mut FlowGraph) {
             continue;
         };
         let from = BlockId(at as u32);
-        let next = block_at(&graph.blocks, block.end.0);
-        let first_edge = edges.len();
+        let following = graph
+            .blocks
+            .get(at + 1)
+            .filter(|following| following.start == block.end);
+        let next = match following {
+            Some(_) => Some(BlockId(at as u32 + 1)),
+            None => block_at(&graph.blocks, block.end.0),
+        };
         let mut add = |to: Option<BlockId>| {
             if let Some(to) = to {
                 edges.push((from, to));
@@ -112,11 +131,6 @@ fn connect(descent: &Descent<'_, '_>, graph: &mut FlowGraph) {
             }
             Exit::NoReturnCall(_) | Exit::TailCall(_) | Exit::Return | Exit::Stop | Exit::Unresolved => {}
         }
-        debug_assert!(
-            edges
-                .get(first_edge..)
-                .is_some_and(|own| own.iter().all(|(source, _)| *source == from))
-        );
     }
     for (from, to) in edges {
         graph.blocks[from.0 as usize].succs.push(to);
@@ -127,7 +141,7 @@ fn connect(descent: &Descent<'_, '_>, graph: &mut FlowGraph) {
 /// What it means that the code goes on where nothing was read: the next function begins there (an entry in
 /// the middle of hand-written code), or the bytes are no instruction.
 fn runs_out(descent: &Descent<'_, '_>, end: LinkAddr) -> Exit {
-    match descent.context().target(end.0) {
+    match descent.context.target(end.0) {
         Target::Function(function) if function != descent.function => {
             Exit::TailCall(Target::Function(function))
         }

@@ -3,8 +3,8 @@
 //! - [`functions`] knows where functions begin and end, with the help of `cold` (parts moved out of them)
 //!   and `unwind` (what the unwind tables add)
 //! - [`names`] demangles
-//! - [`flow`] is the control flow of one function: `descent` reads instructions, `jump_table` and
-//!   `no_return` tell where they lead, `layout` makes blocks of them
+//! - [`flow`] is the control flow of one function: `descent` reads instructions, `jump_table`,
+//!   `switches` and `no_return` tell where they lead, `layout` makes blocks of them
 //! - [`access`] tells which memory an instruction reads and writes
 //! - [`xref`] finds who calls a function and who refers to a variable, by a `scan` of the code
 //! - [`sweep`] goes over all functions at once
@@ -21,6 +21,7 @@ pub mod names;
 mod no_return;
 mod scan;
 pub mod sweep;
+mod switches;
 mod unwind;
 pub mod xref;
 
