@@ -211,3 +211,24 @@ fn whole_program_optimisation_keeps_names_and_lines() {
     let has = |name: &str| functions.iter().any(|function| function.as_deref() == Some(name));
     assert!(has("main") && has("ns::Queue<int>::pop"), "{functions:?}");
 }
+
+#[test]
+fn rust_names_are_whole_with_line_tables_alone() {
+    let text = "mod jobs { #[inline(never)] pub fn run<T: Into<u64>>(item: T) -> u64 { item.into() + 1 } // here\n }\n\
+                fn main() { std::process::exit(jobs::run(std::env::args().count() as u32) as i32) }\n";
+    let folder = Folder::new("files");
+    folder.write("jobs.rs", text);
+    folder.run("rustc -C debuginfo=line-tables-only -O jobs.rs");
+    let files = FolderFiles::new(&folder, "jobs");
+    let sources = Sources::load(&files.elf(), files);
+    let found = sources
+        .addresses_of("jobs.rs", line_of(text, "// here"))
+        .expect("code")
+        .matches;
+    let frames = sources.frames_at(found[0].range.start);
+    assert_eq!(
+        frames.last().and_then(|frame| frame.function.as_deref()),
+        Some("jobs::jobs::run"),
+        "{frames:?}"
+    );
+}

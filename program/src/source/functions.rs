@@ -184,10 +184,14 @@ impl<'a> Sources<'a> {
 
     pub(super) fn naming_of<'s>(&'s self, unit: &Unit<'a>, function: &'s Function) -> &'s Naming {
         function.naming.get_or_init(|| {
-            self.naming(Die {
+            let mut naming = self.naming(Die {
                 unit: unit.id,
                 offset: function.die,
-            })
+            });
+            if let Some(entry) = function.ranges.first().filter(|_| !unit.is_c) {
+                self.complete(&mut naming, entry.start);
+            }
+            naming
         })
     }
 

@@ -9,17 +9,8 @@ use rayon::prelude::*;
 use super::units::Die;
 use super::{Sources, VarLocation, Variable};
 use crate::addr::LinkAddr;
-use crate::elf::{Elf, SymbolKind};
 
-/// A data symbol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct DataSymbol<'a> {
-    addr: LinkAddr,
-    size: u64,
-    name: &'a str,
-}
-
-impl<'a> Sources<'a> {
+impl Sources<'_> {
     /// The variable that holds an address, and how far into it the address is.
     ///
     /// `user` is code that refers to it, if known: a look at its unit is usually enough. Otherwise the
@@ -73,28 +64,6 @@ impl<'a> Sources<'a> {
         })
         .next()
         .map(|variable| (variable, offset))
-    }
-
-    fn data_symbols(&self) -> &[DataSymbol<'a>] {
-        self.data_symbols.get_or_init(|| {
-            let elves = self.images.iter().filter_map(|bytes| Elf::parse(bytes).ok());
-            let symbols = elves.flat_map(|elf| {
-                let symbols = elf
-                    .data_symbols()
-                    .filter(|symbol| symbol.kind == SymbolKind::Data);
-                symbols
-                    .map(|symbol| DataSymbol {
-                        addr: symbol.addr,
-                        size: symbol.size,
-                        name: symbol.name,
-                    })
-                    .collect::<Vec<_>>()
-            });
-            let mut symbols: Vec<_> = symbols.collect();
-            symbols.sort_unstable();
-            symbols.dedup();
-            symbols
-        })
     }
 
     /// The main units that have an address as the operand of `DW_OP_addr`, or in their part of

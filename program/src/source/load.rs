@@ -123,6 +123,7 @@ impl<'a> Sources<'a> {
             package_types: OnceLock::new(),
             globals: OnceLock::new(),
             data_symbols: OnceLock::new(),
+            function_symbols: OnceLock::new(),
             address_bases: OnceLock::new(),
             range_budget,
             line_budget,

@@ -7,7 +7,7 @@
 //! - `facts`: what the answers look like;
 //! - `units`, `ranges`: the units, and which of them cover an address;
 //! - `lines`, `search`, `paths`: line tables, both ways;
-//! - `functions`, `body`, `names`, `frames`: functions, what was inlined into them, what they are called;
+//! - `functions`, `body`, `names`, `symbols`, `frames`: functions, what was inlined into them, what they are called;
 //! - `variables`, `location`, `globals`, `global_at`: variables, and where they are;
 //! - `types`, `members`: types, and which part of one an offset falls into.
 
@@ -28,6 +28,7 @@ mod paths;
 mod ranges;
 mod search;
 mod split;
+mod symbols;
 mod types;
 mod units;
 mod variables;
@@ -41,11 +42,11 @@ pub use facts::{
     DebugStatus, LineError, LineMatch, LineMatches, LineRow, Parameter, Piece, SourceFrame, SubprogramInfo,
     TypeId, VarLocation, Variable, VariableKind,
 };
-use global_at::DataSymbol;
 use globals::Globals;
 pub use members::{Member, MemberPath};
 use ranges::RangeMap;
 use split::{Package, SplitUnit};
+use symbols::Placed;
 pub use types::{Encoding, Type, TypeKind};
 use units::{Die, Dwarf, Unit, UnitTable};
 
@@ -72,7 +73,8 @@ pub struct Sources<'a> {
     package: OnceLock<Option<Box<Package<'a>>>>,
     package_types: Slots<Unit<'a>>,
     globals: OnceLock<Globals<'a>>,
-    data_symbols: OnceLock<Vec<DataSymbol<'a>>>,
+    data_symbols: OnceLock<Vec<Placed<'a>>>,
+    function_symbols: OnceLock<Vec<Placed<'a>>>,
     address_bases: OnceLock<Vec<(usize, u32)>>,
     range_budget: Budget,
     line_budget: Budget,

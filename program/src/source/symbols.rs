@@ -1,0 +1,124 @@
+//! What the symbol tables add to the debug information.
+
+use super::Sources;
+use super::names::Naming;
+use crate::addr::LinkAddr;
+use crate::code::demangle_path;
+use crate::elf::{Elf, Symbol, SymbolKind};
+
+/// A symbol with its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Placed<'a> {
+    pub addr: LinkAddr,
+    pub size: u64,
+    pub name: &'a str,
+}
+
+impl<'a> Sources<'a> {
+    pub(super) fn data_symbols(&self) -> &[Placed<'a>] {
+        self.data_symbols
+            .get_or_init(|| self.symbols(|symbol| symbol.kind == SymbolKind::Data))
+    }
+
+    fn function_symbols(&self) -> &[Placed<'a>] {
+        self.function_symbols
+            .get_or_init(|| self.symbols(|symbol| symbol.kind == SymbolKind::Function))
+    }
+
+    /// By address, from the program and its separate debug file.
+    fn symbols(&self, wanted: impl Fn(&Symbol<'a>) -> bool) -> Vec<Placed<'a>> {
+        let mut symbols = Vec::new();
+        for elf in self.images.iter().filter_map(|bytes| Elf::parse(bytes).ok()) {
+            let tables = elf.symtab().defined().chain(elf.dynsym().defined());
+            let placed = tables.filter(&wanted).map(|symbol| Placed {
+                addr: symbol.addr,
+                size: symbol.size,
+                name: symbol.name,
+            });
+            symbols.extend(placed);
+        }
+        symbols.sort_unstable();
+        symbols.dedup();
+        symbols
+    }
+
+    /// Line tables alone (`-gline-tables-only`, Rust's `debug = 1`) have no symbols and bare names: `push`
+    /// instead of `jobs::Queue::push`. The symbol at the function's entry has the rest, if it is of the same
+    /// name: identical functions may have been folded into one.
+    pub(super) fn complete(&self, naming: &mut Naming, entry: LinkAddr) {
+        if naming.linkage_name.is_some() {
+            return;
+        }
+        let Some(bare) = naming
+            .name
+            .as_deref()
+            .filter(|name| !name.contains("::") || name.contains('<'))
+        else {
+            return;
+        };
+        let symbols = self.function_symbols();
+        let first = symbols.partition_point(|symbol| symbol.addr < entry);
+        let here = symbols
+            .iter()
+            .skip(first)
+            .take_while(|symbol| symbol.addr == entry);
+        let full = here.filter(|symbol| symbol.name != bare).find_map(|symbol| {
+            let path = demangle_path(symbol.name);
+            (path != symbol.name && same_function(&path, bare)).then_some((symbol.name, path))
+        });
+        if let Some((symbol, path)) = full {
+            naming.linkage_name = Some(symbol.into());
+            naming.name = Some(path.into());
+        }
+    }
+}
+
+/// Whether a path ends in a bare name, whatever their generic arguments.
+fn same_function(path: &str, bare: &str) -> bool {
+    let (last, bare) = (last_component(path), last_component(bare));
+    last == bare || (bare.starts_with("{closure") && last.contains("{closure"))
+}
+
+/// The last component that is a name, without generic arguments.
+fn last_component(path: &str) -> &str {
+    let mut depth = 0usize;
+    let mut component = (0, path.len());
+    for (at, byte) in path.bytes().enumerate() {
+        match byte {
+            b'<' => {
+                if depth == 0 && component.0 < at {
+                    component.1 = component.1.min(at);
+                }
+                depth += 1;
+            }
+            b'>' => depth = depth.saturating_sub(1),
+            b':' if depth == 0 && !path.get(at + 1..).unwrap_or_default().starts_with(['<', ':']) => {
+                component = (at + 1, path.len());
+            }
+            _ => {}
+        }
+    }
+    let last = path.get(component.0..component.1).unwrap_or(path);
+    last.trim_end_matches("::")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::same_function;
+
+    #[test]
+    fn generic_arguments_do_not_tell_functions_apart() {
+        assert!(same_function(
+            "core::ptr::drop_in_place<alloc::string::String>",
+            "drop_in_place<alloc::string::String>"
+        ));
+        assert!(same_function(
+            "<a::Vector as a::Demangle<W>>::demangle",
+            "demangle<b::Bounded>"
+        ));
+        assert!(same_function("jobs::run::<u32>", "run<u32>"));
+        assert!(same_function("jobs::run::{{closure}}", "{closure#0}"));
+        assert!(same_function("ns::Queue<int>::pop", "pop"));
+        assert!(!same_function("ns::Queue<int>::push", "pop"));
+    }
+}
