@@ -10,6 +10,7 @@
 //! a big program look at little of it. The graph behind it is a trait, so that the rules can be tested on
 //! drawings.
 
+pub mod calls;
 mod parts;
 mod spine;
 #[cfg(test)]
@@ -17,9 +18,11 @@ mod tests;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::cfg::Cfg;
+pub use calls::ProgramCalls;
 pub use parts::Position;
 use spine::Spine;
 
@@ -77,6 +80,26 @@ pub trait Calls {
     fn joins(&self, site: &Site<Self::Function>) -> Vec<usize>;
 }
 
+impl<C: Calls + ?Sized> Calls for Rc<C> {
+    type Function = C::Function;
+
+    fn cfg(&self, function: C::Function) -> Option<Arc<Cfg>> {
+        (**self).cfg(function)
+    }
+
+    fn sites(&self, function: C::Function) -> Vec<Site<C::Function>> {
+        (**self).sites(function)
+    }
+
+    fn root(&self, function: C::Function) -> Option<Root> {
+        (**self).root(function)
+    }
+
+    fn joins(&self, site: &Site<C::Function>) -> Vec<usize> {
+        (**self).joins(site)
+    }
+}
+
 /// One frame of a stack: where a function stood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<F> {
@@ -87,22 +110,23 @@ pub struct Frame<F> {
 }
 
 /// Tells what can have run before the failure.
-pub struct Before<'c, C: Calls> {
-    calls: &'c C,
+pub struct Before<C: Calls> {
+    calls: C,
     spine: Spine<C::Function>,
     /// Answers of [`Before::runs_whole`] so far.
     known: RefCell<BTreeMap<C::Function, bool>>,
 }
 
-impl<'c, C: Calls> Before<'c, C> {
+impl<C: Calls> Before<C> {
     /// `failing` is the failing thread's stack, innermost frame first; it may end early, and then whatever
     /// can call its last function counts as a caller. `others` are the stacks of other threads at that time:
     /// what they had not reached does not count. Leave out stacks that are not complete.
     #[must_use]
-    pub fn new(calls: &'c C, failing: &[Frame<C::Function>], others: &[Vec<Frame<C::Function>>]) -> Self {
+    pub fn new(calls: C, failing: &[Frame<C::Function>], others: &[Vec<Frame<C::Function>>]) -> Self {
+        let spine = Spine::new(&calls, failing, others);
         Self {
             calls,
-            spine: Spine::new(calls, failing, others),
+            spine,
             known: RefCell::default(),
         }
     }

@@ -57,13 +57,13 @@ impl Drawing {
         self.sites.push((to, site));
     }
 
-    fn before(&self, failing: &[(usize, Position)]) -> Before<'_, Self> {
+    fn before(&self, failing: &[(usize, Position)]) -> Before<&Self> {
         let frame = |&(function, position)| Frame { function, position };
         Before::new(self, &failing.iter().map(frame).collect::<Vec<_>>(), &[])
     }
 }
 
-impl Calls for Drawing {
+impl Calls for &Drawing {
     type Function = usize;
 
     fn cfg(&self, function: usize) -> Option<Arc<Cfg>> {

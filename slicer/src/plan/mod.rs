@@ -1,9 +1,134 @@
 //! What to track for the first statements of a slice.
 //!
 //! - [`rules`]: which blocks of a function are traced, the rules of the paper on a graph;
-//! - [`ranges`]: blocks as the address ranges that a tracer's filters take.
+//! - [`ranges`]: blocks as the address ranges that a tracer's filters take;
+//! - [`watch`]: which memory is watched, and from which point on its address is known.
 
 pub mod ranges;
 pub mod rules;
+pub mod watch;
 
+use iced_x86::FlowControl;
+use program::code::{FlowGraph, InstrIx};
+use program::values::Values;
+use program::{FunctionRef, Pc, Program};
+
+use crate::cfg::{of_flow, with_exceptions};
+use crate::dominance::{DomTree, PostDomTree};
 pub use ranges::{PcRange, merge};
+pub use watch::{AddressExpr, Early, WatchSite};
+
+/// What to track.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// The code to trace, ascending, without overlaps.
+    pub ranges: Vec<PcRange>,
+    /// The instructions inside the ranges whose outcome only a run can tell: conditional and indirect jumps,
+    /// indirect calls. Ascending.
+    pub branches: Vec<Pc>,
+    /// The memory to watch, in the order of the statements; no place that never changes comes twice.
+    pub watch_sites: Vec<WatchSite>,
+    /// The tracked instructions, in the order of the statements.
+    pub statements: Vec<TrackedInstruction>,
+}
+
+/// An instruction of a tracked statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TrackedInstruction {
+    /// The statement's number in the slice.
+    pub statement: u32,
+    /// The instruction.
+    pub pc: Pc,
+}
+
+/// Puts a plan together, function by function.
+#[derive(Clone, Debug, Default)]
+pub struct Planner {
+    plan: Plan,
+    /// With the statement that each is for.
+    sites: Vec<(u32, WatchSite)>,
+}
+
+impl Planner {
+    /// Adds one function's tracked instructions: the number of their statement and the instruction. All of
+    /// a function's instructions belong into one call, for the rules relate them to each other.
+    pub fn add(&mut self, program: &Program<'_>, function: FunctionRef, tracked: &[(u32, InstrIx)]) {
+        let module = function.module;
+        let Some(file) = program.module(module) else {
+            return;
+        };
+        let flow: &FlowGraph = &file.code().flow(function.function);
+        let constants = |slot| file.constant_pointer(slot);
+        let values = &Values::analyse(flow, &constants);
+        let block_of = |ix: InstrIx| flow.block_of(ix).map(|block| block.0 as usize);
+        let blocks: Vec<usize> = tracked.iter().filter_map(|(_, ix)| block_of(*ix)).collect();
+        let thrown_to = |&block: &usize| flow.blocks.get(block).is_some_and(|block| block.exceptional);
+        let cfg = if blocks.iter().any(thrown_to) {
+            with_exceptions(flow)
+        } else {
+            of_flow(flow)
+        };
+        let (before, after) = (DomTree::new(&cfg), PostDomTree::new(&cfg));
+
+        for block in rules::traced_blocks(&cfg, &before, &after, &blocks) {
+            let Some(block) = flow.blocks.get(block) else {
+                continue;
+            };
+            self.plan.ranges.push(PcRange {
+                module,
+                start: block.start,
+                end: block.end,
+            });
+            let open = flow.instructions_of(block).iter().filter(|instruction| {
+                use FlowControl::{ConditionalBranch, IndirectBranch, IndirectCall};
+                matches!(
+                    instruction.flow_control(),
+                    ConditionalBranch | IndirectBranch | IndirectCall
+                )
+            });
+            let pcs = open.map(|instruction| Pc {
+                module,
+                addr: program::LinkAddr(instruction.ip()),
+            });
+            self.plan.branches.extend(pcs);
+        }
+
+        let function = watch::Function {
+            module,
+            flow,
+            values,
+            constants: &constants,
+            cfg: &cfg,
+            before: &before,
+        };
+        for &(statement, ix) in tracked {
+            if let Some(addr) = flow.addr(ix) {
+                let pc = Pc { module, addr };
+                self.plan.statements.push(TrackedInstruction { statement, pc });
+            }
+            self.sites
+                .extend(function.sites(ix).into_iter().map(|site| (statement, site)));
+        }
+    }
+
+    /// The plan.
+    #[must_use]
+    pub fn finish(mut self) -> Plan {
+        self.plan.ranges = merge(self.plan.ranges);
+        self.plan.branches.sort_unstable();
+        self.plan.branches.dedup();
+        self.plan.statements.sort_unstable();
+        self.plan.statements.dedup();
+        // Wider sites first among those of a statement, so that one that covers others is the one kept.
+        self.sites
+            .sort_by_key(|(statement, site)| (*statement, std::cmp::Reverse(site.width), site.access));
+        for (_, site) in self.sites {
+            let kept = &mut self.plan.watch_sites;
+            if !kept.iter().any(|other| other.covers(&site)) {
+                kept.retain(|other| !site.covers(other));
+                kept.push(site);
+            }
+        }
+        self.plan
+    }
+}

@@ -1,5 +1,19 @@
 //! Threads: who starts them, with which routine, and who waits for them.
+//!
+//! - [`names`]: creating and awaiting calls, and library code, by symbol;
+//! - [`model`]: the places that create threads;
+//! - `tables`: routines behind vtables (C++, Rust); `constants`: routines behind pointers; `own`: from what
+//!   a library starts to the first code of the program itself;
+//! - `joins`: which calls wait for which thread;
+//! - `look`: functions with the values of their registers.
 
+mod constants;
+mod joins;
+pub(crate) mod look;
+pub mod model;
 pub mod names;
+mod own;
+mod tables;
 
+pub use model::{CreationSite, ThreadModel};
 pub use names::{CreationKind, JoinKind};

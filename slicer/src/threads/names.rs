@@ -103,7 +103,7 @@ pub fn is_library(symbol: &str) -> bool {
     if let Some(of) = crate_of(symbol) {
         // A closure's `call_once` goes by the closure's crate, but nobody wrote it.
         let shim = symbol.contains("6FnOnce") && symbol.contains("9call_once");
-        return shim || matches!(of, "std" | "core" | "alloc");
+        return shim || matches!(of, "std" | "core" | "alloc" | "__rustc");
     }
     let Some(encoded) = symbol.strip_prefix("_Z") else {
         return is_runtime(symbol);
@@ -114,10 +114,24 @@ pub fn is_library(symbol: &str) -> bool {
         .strip_prefix('N')
         .map(|path| path.trim_start_matches(['K', 'V', 'r', 'R', 'O']));
     let path = nested.unwrap_or(encoded);
-    let standard = ["St", "Sa", "Ss", "Sb", "Si", "So", "Sd"]
+    let allocates = ["nw", "na", "dl", "da"]
         .iter()
-        .any(|short| path.starts_with(short));
+        .any(|operator| encoded.starts_with(operator));
+    let standard = allocates
+        || ["St", "Sa", "Ss", "Sb", "Si", "So", "Sd"]
+            .iter()
+            .any(|short| path.starts_with(short));
     standard || path.starts_with("9__gnu_cxx") || path.starts_with("10__cxxabiv1")
+}
+
+/// Library code that a search for what a thread runs does not look into: it cleans up or prepares, and would
+/// lead to destructors and hooks of the program instead of to its routine.
+#[must_use]
+pub fn is_beside_the_point(symbol: &str) -> bool {
+    const PARTS: [&str; 4] = ["drop_in_place", "9drop_slow", "9spawnhook", "set_output_capture"];
+    const ENDS: [&str; 3] = ["D0Ev", "D1Ev", "D2Ev"];
+    is_library(symbol)
+        && (PARTS.iter().any(|part| symbol.contains(part)) || ENDS.iter().any(|end| symbol.ends_with(end)))
 }
 
 /// Start-up code that compilers and linkers add.
@@ -178,7 +192,7 @@ fn crate_of_v0(path: &str) -> Option<&str> {
         match bytes[at] {
             // The letter after N is a namespace, not a tag (`NC` is a closure).
             b'N' => at += 2,
-            b'C' => return identifier(skip_disambiguator(path.get(at + 1..)?)),
+            b'C' => return crate_name(skip_disambiguator(path.get(at + 1..)?)),
             b's' => at += path.get(at..)?.find('_')? + 1,
             _ => at += 1,
         }
@@ -191,6 +205,13 @@ fn skip_disambiguator(path: &str) -> &str {
         Some((_, rest)) => rest,
         None => path,
     }
+}
+
+/// Like [`identifier`]; v0 puts an underscore before names that begin with one.
+fn crate_name(path: &str) -> Option<&str> {
+    let rest = path.trim_start_matches(|digit: char| digit.is_ascii_digit());
+    let length: usize = path.get(..path.len() - rest.len())?.parse().ok()?;
+    rest.strip_prefix('_').unwrap_or(rest).get(..length)
 }
 
 /// The identifier after its decimal length.

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use program::{FileRequest, Files, FunctionRef, Module, Program};
+
 /// Tests run side by side and may compile the same program: each compilation gets a folder of its own.
 static FOLDERS: AtomicU32 = AtomicU32::new(0);
 
@@ -45,4 +47,46 @@ pub fn compile(name: &str, language: Language, level: u8, source: &str) -> Vec<u
     let bytes = std::fs::read(output).unwrap();
     std::fs::remove_dir_all(folder).unwrap();
     bytes
+}
+
+/// No file but the one that is given.
+struct NoFiles;
+
+impl Files for NoFiles {
+    fn open(&self, _: &FileRequest) -> Option<&[u8]> {
+        None
+    }
+
+    fn keep(&self, bytes: Vec<u8>) -> &[u8] {
+        Box::leak(bytes.into_boxed_slice())
+    }
+
+    fn tried(&self, _: &FileRequest) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// [`compile`], then loaded as a program. Kept to the end of the test run.
+pub fn program(name: &str, language: Language, level: u8, source: &str) -> &'static Program<'static> {
+    let bytes: &'static [u8] = Box::leak(compile(name, language, level, source).into_boxed_slice());
+    let module = Module::load(name, bytes, &NoFiles).unwrap();
+    Box::leak(Box::new(Program::new(vec![module])))
+}
+
+/// A function by its name, as people write it.
+pub fn function(program: &Program<'_>, name: &str) -> FunctionRef {
+    let (module, file) = program.modules().next().unwrap();
+    let found = file.code().functions().named(name);
+    let function = *found.first().unwrap_or_else(|| panic!("no function {name}"));
+    FunctionRef { module, function }
+}
+
+/// A function's name, as people write it.
+pub fn name_of(program: &Program<'_>, id: FunctionRef) -> String {
+    program
+        .module(id.module)
+        .unwrap()
+        .code()
+        .functions()
+        .display_name(id.function)
 }

@@ -1,5 +1,8 @@
 //! The slicer's analyses on small compiled programs.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod before;
 mod common;
 mod icfg;
+mod plan;
+mod threads;

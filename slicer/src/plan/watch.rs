@@ -1,0 +1,270 @@
+//! Which memory to watch for a statement, and from which point on its address is known.
+
+use iced_x86::{
+    FlowControl, Instruction, InstructionInfoFactory, InstructionInfoOptions, OpAccess, Register,
+};
+use program::code::{Access, AccessKind, BlockId, FlowGraph, InstrIx, Operand, accesses};
+use program::values::{Base, Constants, Gpr, Value, Values};
+use program::{LinkAddr, ModuleId, Pc};
+
+use crate::cfg::{Cfg, Direction};
+use crate::dominance::DomTree;
+
+/// How to work out the address of an access at the point where its watch is armed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AddressExpr {
+    /// Always the same place of its module.
+    Static(LinkAddr),
+    /// `base + index · scale + disp`, of registers as they are at the arming point.
+    Registers {
+        /// Base register.
+        base: Option<Register>,
+        /// Index register and scale.
+        index: Option<(Register, u32)>,
+        /// Displacement.
+        disp: i64,
+    },
+}
+
+/// Where the address is known earlier than in registers at the arming point: arming there loses fewer
+/// accesses of other threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Early {
+    /// From the start: it never changes.
+    Start,
+    /// When the function is entered: an argument register plus an offset. The caller, or the creator of the
+    /// thread, knows it even earlier.
+    Argument {
+        /// The register.
+        register: Gpr,
+        /// Added to it.
+        offset: i64,
+    },
+    /// When a call returns: its result plus an offset. An allocation, often.
+    Result {
+        /// The call.
+        call: Pc,
+        /// Added to `rax`.
+        offset: i64,
+    },
+}
+
+/// A memory access to watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchSite {
+    /// The accessing instruction.
+    pub access: Pc,
+    /// What it does.
+    pub kind: AccessKind,
+    /// Bytes; at least one.
+    pub width: u32,
+    /// Its address.
+    pub address: AddressExpr,
+    /// The earliest instruction, before the access and on every way to it, at which the address's registers
+    /// have the values that the access uses.
+    pub arm_at: Pc,
+    /// Where it may be armed even earlier.
+    pub early: Option<Early>,
+}
+
+impl WatchSite {
+    /// Whether this watch, of a place that never changes, sees all that the other would.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        match (self.address, other.address) {
+            (AddressExpr::Static(mine), AddressExpr::Static(its)) => {
+                let end = |addr: LinkAddr, width: u32| addr.0.saturating_add(u64::from(width));
+                self.access.module == other.access.module
+                    && mine <= its
+                    && end(its, other.width) <= end(mine, self.width)
+            }
+            _ => self.access == other.access && self.address == other.address,
+        }
+    }
+}
+
+/// A function whose accesses are to be watched.
+pub(super) struct Function<'f> {
+    pub module: ModuleId,
+    pub flow: &'f FlowGraph,
+    pub values: &'f Values,
+    pub constants: Constants<'f>,
+    pub cfg: &'f Cfg,
+    pub before: &'f DomTree,
+}
+
+impl Function<'_> {
+    /// The watch sites of one instruction: its accesses to memory that other threads may share. The stack
+    /// and thread-local storage are this thread's own; what a `rep` instruction covers is not known before.
+    pub(super) fn sites(&self, ix: InstrIx) -> Vec<WatchSite> {
+        let Some(instruction) = self.flow.instruction(ix) else {
+            return Vec::new();
+        };
+        let shared = accesses(instruction).filter(|access| {
+            let own_stack = self
+                .base_value(ix, access)
+                .is_some_and(|value| value.stack_offset().is_some());
+            access.operand != Operand::Stack && access.segment.is_none() && access.width > 0 && !own_stack
+        });
+        shared.filter_map(|access| self.site(ix, &access)).collect()
+    }
+
+    fn site(&self, ix: InstrIx, access: &Access) -> Option<WatchSite> {
+        let pc = |addr| Pc {
+            module: self.module,
+            addr,
+        };
+        let at = self.flow.addr(ix)?;
+        let known = self.base_value(ix, access).filter(|_| access.index.is_none());
+        let fixed = access.address().or(match known {
+            Some(Value::Const(addr)) => Some(LinkAddr(addr)),
+            _ => None,
+        });
+        if fixed == Some(LinkAddr(0)) {
+            return None;
+        }
+        let early = match known {
+            _ if fixed.is_some() => Some(Early::Start),
+            Some(Value::Sum(base, offset)) => self.early(base, offset),
+            _ => None,
+        };
+        let address = match fixed {
+            Some(addr) => AddressExpr::Static(addr),
+            None => AddressExpr::Registers {
+                base: access.base,
+                index: access.index,
+                disp: access.disp,
+            },
+        };
+        let registers: Vec<Register> = access
+            .base
+            .into_iter()
+            .chain(access.index.map(|(register, _)| register))
+            .collect();
+        let arm_at = match fixed {
+            Some(_) => self.flow.addr(InstrIx(self.entry_instruction()?))?,
+            None => self.final_from(ix, &registers).unwrap_or(at),
+        };
+        Some(WatchSite {
+            access: pc(at),
+            kind: access.kind,
+            width: access.width,
+            address,
+            arm_at: pc(arm_at),
+            early,
+        })
+    }
+
+    fn entry_instruction(&self) -> Option<u32> {
+        Some(self.flow.block(self.flow.entry?)?.instrs.start)
+    }
+
+    /// The part of the address that the index does not change, by value.
+    fn base_value(&self, ix: InstrIx, access: &Access) -> Option<Value> {
+        let Some(base) = access.base else {
+            return Some(Value::Const(access.disp.cast_unsigned()));
+        };
+        let state = self.values.before(self.flow, ix, self.constants)?;
+        Some(state.get(Gpr::of(base)?).plus(access.disp))
+    }
+
+    fn early(&self, base: Base, offset: i64) -> Option<Early> {
+        match base {
+            Base::Entry(gpr) => {
+                let early = Early::Argument {
+                    register: gpr,
+                    offset,
+                };
+                Gpr::ARGUMENTS.contains(&gpr).then_some(early)
+            }
+            Base::Made(maker, Gpr::RAX) => {
+                let instruction = self.flow.instruction(maker)?;
+                let call = Pc {
+                    module: self.module,
+                    addr: LinkAddr(instruction.ip()),
+                };
+                is_call(instruction).then_some(Early::Result { call, offset })
+            }
+            Base::Made(..) | Base::Joined(..) => None,
+        }
+    }
+
+    /// Walks up from the access, block by block along the dominators, while nothing between writes one of
+    /// the registers.
+    fn final_from(&self, ix: InstrIx, registers: &[Register]) -> Option<LinkAddr> {
+        let mut writes = Writes {
+            factory: InstructionInfoFactory::new(),
+        };
+        let mut block_id = self.flow.block_of(ix)?;
+        let mut end = ix.0;
+        let mut earliest = self.flow.addr(ix)?;
+        loop {
+            let block = self.flow.block(block_id)?;
+            for earlier in (block.instrs.start..end).rev() {
+                let instruction = self.flow.instruction(InstrIx(earlier))?;
+                if writes.any(instruction, registers) {
+                    return Some(earliest);
+                }
+                earliest = LinkAddr(instruction.ip());
+            }
+            let Some(dominator) = self.before.idom(block_id.0 as usize) else {
+                return Some(earliest);
+            };
+            if self.changes_between(dominator, block_id.0 as usize, registers, &mut writes) {
+                return Some(earliest);
+            }
+            block_id = BlockId(u32::try_from(dominator).ok()?);
+            let Some(dominator) = self.flow.block(block_id) else {
+                return Some(earliest);
+            };
+            end = dominator.instrs.end;
+        }
+    }
+
+    /// Whether a way from the end of `from` to the start of `to` (not through `from` again) writes one of
+    /// the registers.
+    fn changes_between(&self, from: usize, to: usize, registers: &[Register], writes: &mut Writes) -> bool {
+        let into = self.cfg.predecessors(to).iter().map(|&block| block as usize);
+        let between = self.cfg.reach(into, Direction::Backward, |block| block == from);
+        let inner = between.iter().enumerate().filter(|(_, inside)| **inside);
+        inner
+            .filter_map(|(block, _)| self.flow.blocks.get(block))
+            .any(|block| {
+                self.flow
+                    .instructions_of(block)
+                    .iter()
+                    .any(|instruction| writes.any(instruction, registers))
+            })
+    }
+}
+
+fn is_call(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.flow_control(),
+        FlowControl::Call | FlowControl::IndirectCall
+    )
+}
+
+/// Which registers instructions write.
+struct Writes {
+    factory: InstructionInfoFactory,
+}
+
+impl Writes {
+    fn any(&mut self, instruction: &Instruction, registers: &[Register]) -> bool {
+        if is_call(instruction) {
+            return registers
+                .iter()
+                .any(|&register| Gpr::of(register).is_none_or(|gpr| !gpr.survives_calls()));
+        }
+        let info = self
+            .factory
+            .info_options(instruction, InstructionInfoOptions::NO_MEMORY_USAGE);
+        info.used_registers().iter().any(|used| {
+            let writes = !matches!(
+                used.access(),
+                OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess
+            );
+            writes && registers.contains(&used.register().full_register())
+        })
+    }
+}

@@ -1,0 +1,278 @@
+//! The thread model: every place that creates a thread.
+
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
+
+use program::code::{AddressTaken, InstrIx};
+use program::elf::{ImportId, Pointer};
+use program::values::Gpr;
+use program::{FunctionRef, LinkAddr, Pc, Program};
+
+use super::look::{Look, Looked};
+use super::names::{self, CreationKind};
+use super::tables::{Style, routine_before};
+use super::{constants, own};
+
+/// Library functions between the creating call and the program's own, and callers of each.
+const MAX_LEVELS: usize = 20;
+const MAX_CALLERS: usize = 64;
+
+/// A place that creates a thread.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CreationSite {
+    /// The call, in the program's own code where there is any: `std::thread worker(run);` rather than what
+    /// the constructor does inside.
+    pub at: Pc,
+    /// The function of that call.
+    pub creator: FunctionRef,
+    /// The call that creates the thread; the same as `at` for C.
+    pub inner: Pc,
+    /// How.
+    pub kind: CreationKind,
+    /// What the library starts: the function given to `pthread_create`, `_M_run`, a closure's `call_once`.
+    /// `None` when it is not known; a run may show it.
+    pub entry: Option<FunctionRef>,
+    /// The first function of the program itself that the thread runs.
+    pub routine: Option<FunctionRef>,
+    /// The register that holds, at `at`, what the entry gets as its first argument.
+    pub argument: Option<Gpr>,
+    /// The calls through which the routine was passed to the creating function, innermost first.
+    pub through: Vec<Pc>,
+}
+
+/// Who creates which threads. The program is searched at the first question.
+pub struct ThreadModel<'p, 'a> {
+    pub(super) look: Look<'p, 'a>,
+    sites: OnceCell<Vec<CreationSite>>,
+}
+
+impl<'p, 'a> ThreadModel<'p, 'a> {
+    /// The thread model of a program.
+    #[must_use]
+    pub fn new(program: &'p Program<'a>) -> Self {
+        Self {
+            look: Look::new(program),
+            sites: OnceCell::new(),
+        }
+    }
+
+    /// Every place that creates a thread, by address; one for each routine that it may start.
+    pub fn creations(&self) -> &[CreationSite] {
+        self.sites.get_or_init(|| {
+            let mut sites: Vec<CreationSite> = self
+                .creating_calls()
+                .into_iter()
+                .flat_map(|(call, kind)| self.examine(call, kind))
+                .collect();
+            sites.sort_unstable();
+            sites.dedup();
+            sites
+        })
+    }
+
+    /// The places that create threads which start with this function.
+    #[must_use]
+    pub fn creators_of(&self, routine: FunctionRef) -> Vec<&CreationSite> {
+        let starts = |site: &&CreationSite| site.entry == Some(routine) || site.routine == Some(routine);
+        self.creations().iter().filter(starts).collect()
+    }
+
+    /// The threads that the call at `pc` creates.
+    #[must_use]
+    pub fn created_at(&self, pc: Pc) -> Vec<&CreationSite> {
+        self.creations()
+            .iter()
+            .filter(|site| site.at == pc || site.inner == pc)
+            .collect()
+    }
+
+    /// Calls of functions that create threads, in the order of addresses.
+    fn creating_calls(&self) -> Vec<(Pc, CreationKind)> {
+        let mut calls = BTreeSet::new();
+        for (id, module) in self.look.program.modules() {
+            let code = module.code();
+            let pc = |addr: LinkAddr| Pc { module: id, addr };
+            let imports = module
+                .elf()
+                .relocations()
+                .iter()
+                .filter_map(|(_, pointer)| match pointer {
+                    Pointer::Import(import) => Some(ImportId(import)),
+                    Pointer::Local(_) | Pointer::Resolved(_) => None,
+                });
+            for import in imports.collect::<BTreeSet<_>>() {
+                if let Some(kind) = module.elf().import_name(import).and_then(names::creation) {
+                    calls.extend(
+                        code.callers_of_import(import)
+                            .iter()
+                            .map(|site| (pc(site.at), kind)),
+                    );
+                }
+            }
+            for function in code.functions().iter() {
+                let Some(kind) = function.symbol.and_then(names::creation) else {
+                    continue;
+                };
+                calls.extend(
+                    code.callers_of(function.id)
+                        .iter()
+                        .map(|site| (pc(site.at), kind)),
+                );
+                let creating = FunctionRef {
+                    module: id,
+                    function: function.id,
+                };
+                let through_registers = self.register_calls(creating, function.entry);
+                calls.extend(through_registers.into_iter().map(|call| (call, kind)));
+            }
+        }
+        // A library's own creating function calls the system's: one creation, not two.
+        let nested = |pc: Pc| {
+            let caller = self
+                .look
+                .program
+                .function_at(pc)
+                .and_then(|caller| self.look.symbol(caller));
+            caller.and_then(names::creation).is_some()
+        };
+        calls.into_iter().filter(|(pc, _)| !nested(*pc)).collect()
+    }
+
+    /// `mov create@GOT(%rip),%rax; call *%rax`, as unoptimised Rust has it.
+    fn register_calls(&self, creating: FunctionRef, entry: LinkAddr) -> Vec<Pc> {
+        let Some(module) = self.look.program.module(creating.module) else {
+            return Vec::new();
+        };
+        let takers: BTreeSet<_> = module
+            .code()
+            .address_taken(entry)
+            .into_iter()
+            .filter_map(|taken| match taken {
+                AddressTaken::Code { function, .. } => Some(function),
+                AddressTaken::Data(_) => None,
+            })
+            .collect();
+        let calls = takers.into_iter().filter_map(|function| {
+            let looked = self.look.at(FunctionRef {
+                module: creating.module,
+                function,
+            })?;
+            let indirect = looked.flow.calls().map(|(ix, _, _)| ix);
+            let of_it = indirect.filter(|&ix| looked.through_register(ix) == Some(creating));
+            Some(of_it.filter_map(|ix| looked.flow.addr(ix)).collect::<Vec<_>>())
+        });
+        calls
+            .flatten()
+            .map(|addr| Pc {
+                module: creating.module,
+                addr,
+            })
+            .collect()
+    }
+
+    fn examine(&self, call: Pc, kind: CreationKind) -> Vec<CreationSite> {
+        let Some((at, ix)) = self.look.around(call) else {
+            return Vec::new();
+        };
+        match kind {
+            CreationKind::Pthread => self.with_pointer(&at, ix, call, kind, (Gpr::RDX, Gpr::RCX)),
+            CreationKind::C11 => self.with_pointer(&at, ix, call, kind, (Gpr::RSI, Gpr::RDX)),
+            CreationKind::StdThread => self.with_object(&at, ix, call, kind, Style::Cpp),
+            CreationKind::Rust => self.with_object(&at, ix, call, kind, Style::Rust),
+        }
+    }
+
+    /// A creating call that gets the routine's address and its argument.
+    fn with_pointer(
+        &self,
+        at: &Looked<'p, 'a>,
+        ix: InstrIx,
+        call: Pc,
+        kind: CreationKind,
+        (routine, argument): (Gpr, Gpr),
+    ) -> Vec<CreationSite> {
+        let bare = CreationSite {
+            at: call,
+            creator: at.id,
+            inner: call,
+            kind,
+            entry: None,
+            routine: None,
+            argument: Some(argument),
+            through: Vec::new(),
+        };
+        let pointees = constants::pointees(&self.look, at, at.value(ix, routine));
+        if pointees.is_empty() {
+            return vec![bare];
+        }
+        let known = pointees.into_iter().map(|pointee| CreationSite {
+            entry: Some(pointee.function),
+            routine: own::first_own(&self.look, pointee.function),
+            through: pointee.through,
+            ..bare.clone()
+        });
+        known.collect()
+    }
+
+    /// A creating call that gets an object with a vtable: found inside library code, and lifted from there
+    /// to the program's calls of it.
+    fn with_object(
+        &self,
+        at: &Looked<'p, 'a>,
+        ix: InstrIx,
+        call: Pc,
+        kind: CreationKind,
+        style: Style,
+    ) -> Vec<CreationSite> {
+        let entry = routine_before(&self.look, at, ix, style);
+        let routine = entry.and_then(|entry| own::first_own(&self.look, entry));
+        let mut sites = Vec::new();
+        // Each is a chain of calls from the creating one outwards.
+        let mut chains = vec![vec![call]];
+        while let Some(chain) = chains.pop() {
+            let Some(&outermost) = chain.last() else { continue };
+            let Some((outer, _)) = self.look.around(outermost) else {
+                continue;
+            };
+            let own_code = own::is_own(&self.look, outer.id);
+            let callers = self.look.program.callers_of(outer.id);
+            if own_code || callers.is_empty() || chain.len() > MAX_LEVELS {
+                // Otherwise the routine is behind a pointer that is passed to or stored by one of the calls.
+                let pointer = || self.pointer_along(&chain);
+                sites.push(CreationSite {
+                    at: outermost,
+                    creator: outer.id,
+                    inner: call,
+                    kind,
+                    entry,
+                    routine: routine.or_else(pointer),
+                    argument: None,
+                    through: Vec::new(),
+                });
+                continue;
+            }
+            for caller in callers.into_iter().take(MAX_CALLERS) {
+                if !chain.contains(&caller) {
+                    chains.push(chain.iter().copied().chain([caller]).collect());
+                }
+            }
+        }
+        sites
+    }
+
+    /// The routine that a chain of calls, innermost first, hands on by pointer.
+    fn pointer_along(&self, chain: &[Pc]) -> Option<FunctionRef> {
+        let around = |pc: &Pc| self.look.around(*pc);
+        let passed = chain
+            .iter()
+            .rev()
+            .filter_map(around)
+            .find_map(|(at, ix)| own::passed(&self.look, &at, ix));
+        passed.or_else(|| {
+            chain
+                .iter()
+                .filter_map(around)
+                .find_map(|(at, ix)| own::stored_before(&self.look, &at, ix))
+        })
+    }
+}
