@@ -49,11 +49,9 @@ impl<'a> Sources<'a> {
         if naming.linkage_name.is_some() {
             return;
         }
-        let Some(bare) = naming
-            .name
-            .as_deref()
-            .filter(|name| !name.contains("::") || name.contains('<'))
-        else {
+        // Every program asks for `main`, which has nothing to complete: do not read the table for it.
+        let bare = naming.name.as_deref().filter(|name| *name != "main");
+        let Some(bare) = bare.filter(|name| !name.contains("::") || name.contains('<')) else {
             return;
         };
         let symbols = self.function_symbols();
