@@ -1,13 +1,14 @@
 //! One file of a program: its ELF structure, code and debug information together.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use iced_x86::{FlowControl, Instruction, Register};
 use object::LittleEndian as LE;
 use object::elf::PT_GNU_RELRO;
 
 use crate::addr::{LinkAddr, LinkRange};
-use crate::code::Code;
+use crate::code::{Access, Code, Exit, FlowGraph, FunctionId, accesses};
 use crate::elf::{Elf, ElfError, SymbolKind};
 use crate::files::Files;
 use crate::source::{DebugStatus, Sources};
@@ -20,6 +21,7 @@ pub struct Module<'a> {
     code: Code<'a>,
     sources: Sources<'a>,
     exports: OnceLock<HashMap<&'a str, LinkAddr>>,
+    boundaries: Mutex<HashMap<FunctionId, Arc<[(u32, u16)]>>>,
 }
 
 impl<'a> Module<'a> {
@@ -38,6 +40,7 @@ impl<'a> Module<'a> {
             code,
             sources,
             exports: OnceLock::new(),
+            boundaries: Mutex::default(),
         })
     }
 
@@ -97,16 +100,36 @@ impl<'a> Module<'a> {
         })
     }
 
-    /// Whether an address is in a function's prologue: frame set-up and the spilling of parameters.
+    /// Whether an instruction only enters or leaves its function: frame set-up, the spilling of parameters,
+    /// moving the result into place. Compilers give such code the position of the function's braces.
+    ///
+    /// An optimised function may do real work at those positions, and one without a frame does so from its
+    /// first instruction on: whatever calls, branches or touches memory outside the frame is no such code.
     #[must_use]
-    pub fn is_prologue(&self, addr: LinkAddr) -> bool {
-        self.sources.function_at(addr).is_some_and(|function| {
-            let entry = function.ranges.first().map(|range| range.start);
-            match (entry, function.prologue_end) {
-                (Some(entry), Some(end)) => (entry..end).contains(&addr),
-                _ => false,
-            }
-        })
+    pub fn is_entry_or_exit(&self, addr: LinkAddr, line: u32, column: u16) -> bool {
+        let Some(function) = self.code.functions().at(addr) else {
+            return false;
+        };
+        let flow = self.code.flow(function);
+        let Some(instr) = flow.containing(addr).and_then(|ix| flow.instruction(ix)) else {
+            return false;
+        };
+        is_quiet(instr) && self.boundaries(function, &flow).contains(&(line, column))
+    }
+
+    /// The source positions of a function's first instruction and of its returns.
+    fn boundaries(&self, function: FunctionId, flow: &FlowGraph) -> Arc<[(u32, u16)]> {
+        let mut known = self.boundaries.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = known.entry(function).or_insert_with(|| {
+            let entry = self.code.functions().get(function).map(|function| function.entry);
+            let returns = flow.blocks.iter().filter(|block| block.exit == Exit::Return);
+            let returns = returns.filter_map(|block| flow.addr(block.last()));
+            let places = entry.into_iter().chain(returns);
+            let outer = places.filter_map(|addr| self.sources.frames_at(addr).into_iter().next());
+            let outer = outer.filter(|frame| !frame.inlined && frame.column > 0);
+            outer.map(|frame| (frame.line, frame.column)).collect()
+        });
+        Arc::clone(found)
     }
 
     /// Where a function's body starts, for one that is entered at `entry`.
@@ -169,4 +192,9 @@ impl<'a> Module<'a> {
             .find(|range| range.contains(&addr))
             .unwrap_or(bytes)
     }
+}
+
+fn is_quiet(instr: &Instruction) -> bool {
+    let of_frame = |access: &Access| matches!(access.base, Some(Register::RSP | Register::RBP));
+    instr.flow_control() == FlowControl::Next && accesses(instr).all(|access| of_frame(&access))
 }

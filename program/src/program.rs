@@ -176,7 +176,11 @@ impl<'a> Program<'a> {
         match own {
             None => Attribution::Library,
             Some((_, frame)) if frame.line == 0 => Attribution::CompilerMade,
-            Some((0, frame)) if !frame.inlined && module.is_prologue(pc.addr) => Attribution::CompilerMade,
+            Some((0, frame))
+                if !frame.inlined && module.is_entry_or_exit(pc.addr, frame.line, frame.column) =>
+            {
+                Attribution::CompilerMade
+            }
             Some((_, frame)) => Attribution::Statement(Statement {
                 function: frame.function.clone().unwrap_or_else(|| Arc::from("??")),
                 file: frame.file.clone(),

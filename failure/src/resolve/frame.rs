@@ -63,7 +63,7 @@ fn resolve(
     let name = sources
         .last()
         .and_then(|source| source.linkage_name.as_deref().or(source.function.as_deref()));
-    let role = super::role_of(frame, name);
+    let role = super::role_of(frame, name).filter(|_| !has_own_line(program, executing));
     let own = match executing {
         Some(pc) => role.is_none() && is_own(program, pc),
         // Inlined frames: own as far as the report's words go.
@@ -80,6 +80,13 @@ fn resolve(
         own,
         origin: frame.origin,
     }
+}
+
+/// Whether a line of the program's own is at a place, perhaps inlined into a runtime's function: a closure
+/// in the function that runs it.
+fn has_own_line(program: &Program<'_>, pc: Option<Pc>) -> bool {
+    let attribution = pc.map(|pc| program.statement_at(pc));
+    matches!(attribution, Some(Attribution::Statement(statement)) if statement.line.is_some())
 }
 
 fn is_own(program: &Program<'_>, pc: Pc) -> bool {

@@ -5,6 +5,7 @@
 //! and says which frames are the program's own.
 
 mod frame;
+mod hang;
 mod place;
 
 use program::source::SourceFrame;
@@ -14,6 +15,8 @@ use thiserror::Error;
 use crate::frames::{self, RuntimeRole};
 use crate::report::{Kind, Position, Report, Signal};
 use place::Places;
+
+pub use hang::{Waiting, waiting};
 
 /// A report and a program that do not belong together.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -148,7 +151,10 @@ pub fn resolve(report: &Report, program: &Program<'_>) -> Result<Failure, Resolv
             program: report.program.clone(),
         });
     }
-    let failing = report.failing.min(threads.len().saturating_sub(1));
+    let failing = match report.kind {
+        Kind::Hang => hang::most_telling(&threads),
+        _ => report.failing.min(threads.len().saturating_sub(1)),
+    };
     let failing_frame = threads
         .get(failing)
         .and_then(|thread| failing_frame(&thread.frames));

@@ -76,9 +76,16 @@ impl<'p, 'a> Places<'p, 'a> {
             .filter(move |(_, module)| named.as_deref().is_none_or(|path| same_file(path, module.name())))
     }
 
-    /// `(module + 0x1139)`.
+    /// `(module + 0x1139)`: an address in the file as linked, or a position in the file itself.
     fn by_offset(&self, frame: &Frame) -> Option<Pc> {
-        let addr = frame.module.as_ref()?.addr?;
+        let reported = frame.module.as_ref()?;
+        if let Some(offset) = reported.file_offset {
+            return self.candidates(frame).find_map(|(id, module)| {
+                let addr = module.elf().segments().to_link_addr(offset)?;
+                Some(Pc { module: id, addr })
+            });
+        }
+        let addr = reported.addr?;
         self.candidates(frame).find_map(|(id, module)| {
             let elf = module.elf();
             // Some tools print offsets from where a file that cannot be moved is mapped.

@@ -1,6 +1,7 @@
 //! Where a slice starts.
 
 use failure::frames::RuntimeRole;
+use failure::resolve::waiting;
 use failure::{Failure, Kind, Position, ResolvedFrame, ResolvedThread, Signal};
 use program::{Pc, Program};
 
@@ -71,12 +72,15 @@ impl Criterion {
     #[must_use]
     pub fn failure(program: &Program<'_>, failure: &Failure) -> Self {
         if failure.kind == Kind::Hang {
-            let waiting = failure.threads.iter().filter_map(|thread| {
+            // Those that wait for a lock first: the others mostly wait for them.
+            let mut threads: Vec<&ResolvedThread> = failure.threads.iter().collect();
+            threads.sort_by_key(|thread| waiting(thread));
+            let blocked = threads.into_iter().filter_map(|thread| {
                 let frame = thread.frames.iter().position(|frame| frame.own)?;
                 Some(starts_in(program, thread, frame, Role::Everything))
             });
             return Self {
-                starts: waiting.flatten().collect(),
+                starts: blocked.flatten().collect(),
             };
         }
         let Some(thread) = failure.threads.get(failure.failing) else {

@@ -84,7 +84,8 @@ impl<'p, 'a> Slice<'p, 'a> {
                 Why::Control,
             );
         }
-        self.push_later(here, Task::Called(point.function, point.context), Why::Call);
+        // Two steps: the statement depends on its function's entry, and that on the calls.
+        self.push_at(here, Task::Called(point.function, point.context), Why::Call, 2);
     }
 
     /// Follows a location back to the definitions that reach a point.
@@ -171,28 +172,21 @@ impl<'p, 'a> Slice<'p, 'a> {
 
     /// Queues a search that leads into other statements, to be made when those are due.
     pub(super) fn push_later(&mut self, here: Here, task: Task, why: Why) {
-        if self.done.contains(&task) {
-            return;
-        }
-        self.queue.push(Queued {
-            distance: here.distance.saturating_add(1),
-            hops: here.hops.saturating_add(1),
-            line: Reverse(0),
-            serial: 0,
-            task,
-            why,
-            from: here.from,
-        });
+        self.push_at(here, task, why, 1);
     }
 
     /// Queues what a search found: its distance was paid when the search was queued.
     pub(super) fn push_found(&mut self, here: Here, task: Task, why: Why) {
+        self.push_at(here, task, why, 0);
+    }
+
+    fn push_at(&mut self, here: Here, task: Task, why: Why, cost: u32) {
         if self.done.contains(&task) {
             return;
         }
         self.queue.push(Queued {
-            distance: here.distance,
-            hops: here.hops,
+            distance: here.distance.saturating_add(cost),
+            hops: here.hops.saturating_add(u32::from(cost > 0)),
             line: Reverse(0),
             serial: 0,
             task,
