@@ -13,6 +13,9 @@ use crate::elf::{Elf, ElfError, SymbolKind};
 use crate::files::Files;
 use crate::source::{DebugStatus, Sources};
 
+/// Source positions, line and column, that belong to a function's braces.
+type Boundaries = Arc<[(u32, u16)]>;
+
 /// An executable or shared object.
 pub struct Module<'a> {
     name: String,
@@ -21,7 +24,7 @@ pub struct Module<'a> {
     code: Code<'a>,
     sources: Sources<'a>,
     exports: OnceLock<HashMap<&'a str, LinkAddr>>,
-    boundaries: Mutex<HashMap<FunctionId, Arc<[(u32, u16)]>>>,
+    boundaries: Mutex<HashMap<FunctionId, Boundaries>>,
 }
 
 impl<'a> Module<'a> {
@@ -118,7 +121,7 @@ impl<'a> Module<'a> {
     }
 
     /// The source positions of a function's first instruction and of its returns.
-    fn boundaries(&self, function: FunctionId, flow: &FlowGraph) -> Arc<[(u32, u16)]> {
+    fn boundaries(&self, function: FunctionId, flow: &FlowGraph) -> Boundaries {
         let mut known = self.boundaries.lock().unwrap_or_else(PoisonError::into_inner);
         let found = known.entry(function).or_insert_with(|| {
             let entry = self.code.functions().get(function).map(|function| function.entry);

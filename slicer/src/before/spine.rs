@@ -66,8 +66,13 @@ impl<F: Copy + Ord> Spine<F> {
         for frame in failing {
             builder.place(frame);
         }
-        if let Some(outermost) = failing.last() {
-            builder.outward(outermost.function, false);
+        let outermost = others
+            .iter()
+            .map(Vec::as_slice)
+            .chain([failing])
+            .filter_map(<[_]>::last);
+        for frame in outermost {
+            builder.outward(frame.function, false);
         }
         builder.finish()
     }

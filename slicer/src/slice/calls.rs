@@ -2,7 +2,9 @@
 
 use program::code::{InstrIx, Target};
 use program::values::Gpr;
+use program::{FunctionRef, Pc};
 
+use super::around::passed_to_thread;
 use super::context::{Context, Site};
 use super::queue::{Point, Task};
 use super::{Here, Slice, Why};
@@ -12,7 +14,6 @@ use crate::dependence::reaching::{Definition, reaching};
 use crate::dependence::summary::{ResultOf, Summary};
 use crate::dependence::uses::Role;
 use crate::view::FunctionView;
-use program::FunctionRef;
 
 /// Who is called, as far as the slice cares.
 enum Callee<'a> {
@@ -212,8 +213,8 @@ impl<'p, 'a> Slice<'p, 'a> {
 
     /// Who called a function: the call on the stack if it is known, else everybody who may.
     pub(super) fn find_calls(&mut self, here: Here, function: FunctionRef, context: Context) {
-        for (point, why) in self.call_sites(function, context) {
-            self.push_found(here, Task::Visit(point, Role::Executed), why);
+        for caller in self.call_sites(function, context) {
+            self.push_found(here, Task::Visit(caller.point, Role::Executed), caller.why());
         }
     }
 
@@ -225,16 +226,16 @@ impl<'p, 'a> Slice<'p, 'a> {
         context: Context,
         location: Location,
     ) {
-        for (point, why) in self.call_sites(function, context) {
-            let Some(view) = self.view(point.function) else {
+        for caller in self.call_sites(function, context) {
+            let Some(view) = self.view(caller.point.function) else {
                 continue;
             };
-            let passed = match why {
-                Why::Thread => self.threads.passed_to(&view, point.ix, location),
-                _ => outside(&view, point.ix, location),
+            let passed = match caller.how {
+                How::Called => outside(&view, caller.point.ix, location),
+                How::Started(argument) => passed_to_thread(&view, caller.point.ix, argument, location),
             };
             if let Some(passed) = passed {
-                self.want_found(here, &view, point, passed, why);
+                self.want_found(here, &view, caller.point, passed, caller.why());
             }
         }
     }
@@ -277,44 +278,76 @@ impl<'p, 'a> Slice<'p, 'a> {
         }
     }
 
-    fn call_sites(&mut self, function: FunctionRef, context: Context) -> Vec<(Point, Why)> {
-        if let Some(site) = self.contexts.site(context) {
-            let point = Point {
-                function: site.function,
-                context: site.context,
-                ix: site.call,
-            };
-            return vec![(point, Why::Call)];
+    fn call_sites(&mut self, function: FunctionRef, context: Context) -> Vec<Caller> {
+        let site = self.contexts.site(context);
+        if let Some(site) = site.filter(|site| self.program.is_own(site.function)) {
+            return vec![Caller::on_stack(site)];
         }
-        let program = self.program;
-        let mut sites = Vec::new();
-        for (pc, why) in program
-            .callers_of(function)
-            .into_iter()
-            .map(|pc| (pc, Why::Call))
-            .chain(
-                self.threads
-                    .creators_of(function)
-                    .into_iter()
-                    .map(|pc| (pc, Why::Thread)),
-            )
-            .take(MAX_CALLERS)
-        {
-            let Some(caller) = program.function_at(pc) else {
+        // Between a thread's first function and the program's own there may be a library's code: the call in
+        // it says nothing, the creation of the thread does.
+        let started = self.around.creators_of(function).into_iter();
+        let mut found: Vec<(Pc, How)> = started
+            .map(|(pc, argument)| (pc, How::Started(argument)))
+            .collect();
+        if let Some(site) = site.filter(|_| found.is_empty()) {
+            return vec![Caller::on_stack(site)];
+        }
+        if site.is_none() {
+            let calls = self.program.callers_of(function).into_iter();
+            found.extend(calls.map(|pc| (pc, How::Called)));
+        }
+        found.retain(|(pc, _)| self.around.has_run(*pc));
+        let mut callers = Vec::new();
+        for (pc, how) in found.into_iter().take(MAX_CALLERS) {
+            let Some(function) = self.program.function_at(pc) else {
                 continue;
             };
-            let Some(view) = self.view(caller) else { continue };
+            let Some(view) = self.view(function) else { continue };
             let Some(ix) = view.flow.at(pc.addr) else { continue };
-            sites.push((
-                Point {
-                    function: caller,
-                    context: Context::ANY,
+            let context = Context::ANY;
+            callers.push(Caller {
+                point: Point {
+                    function,
+                    context,
                     ix,
                 },
-                why,
-            ));
+                how,
+            });
         }
-        sites
+        callers
+    }
+}
+
+/// A place that made a function run.
+struct Caller {
+    point: Point,
+    how: How,
+}
+
+enum How {
+    Called,
+    /// As a thread; the register holds what it gets as its argument.
+    Started(Option<Gpr>),
+}
+
+impl Caller {
+    fn on_stack(site: Site) -> Self {
+        let point = Point {
+            function: site.function,
+            context: site.context,
+            ix: site.call,
+        };
+        Self {
+            point,
+            how: How::Called,
+        }
+    }
+
+    fn why(&self) -> Why {
+        match self.how {
+            How::Called => Why::Call,
+            How::Started(_) => Why::Thread,
+        }
     }
 }
 

@@ -23,6 +23,9 @@ pub struct Start {
 pub struct Criterion {
     /// The instructions.
     pub starts: Vec<Start>,
+    /// Where the other threads were: complete stacks, innermost first, each an address inside the
+    /// instruction that was executing. What they had not reached cannot have caused the failure.
+    pub others: Vec<Vec<Pc>>,
 }
 
 impl Criterion {
@@ -30,6 +33,7 @@ impl Criterion {
     #[must_use]
     pub fn instruction(pc: Pc) -> Self {
         Self {
+            others: Vec::new(),
             starts: vec![Start {
                 pc,
                 role: Role::Everything,
@@ -65,7 +69,10 @@ impl Criterion {
                 at.addr = at.addr.offset(i64::try_from(length).unwrap_or(1));
             }
         }
-        Self { starts }
+        Self {
+            starts,
+            others: Vec::new(),
+        }
     }
 
     /// A slice from where a program failed; for a hang, from where each thread waits.
@@ -81,6 +88,7 @@ impl Criterion {
             });
             return Self {
                 starts: blocked.flatten().collect(),
+                others: failure.threads.iter().filter_map(complete_stack).collect(),
             };
         }
         let Some(thread) = failure.threads.get(failure.failing) else {
@@ -90,10 +98,29 @@ impl Criterion {
             return Self::default();
         };
         let role = role(failure.signal, &thread.frames, frame);
+        let others = failure
+            .threads
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| *index != failure.failing);
         Self {
             starts: starts_in(program, thread, frame, role),
+            others: others.filter_map(|(_, thread)| complete_stack(thread)).collect(),
         }
     }
+}
+
+/// A thread's stack, if it goes all the way to where the thread started.
+fn complete_stack(thread: &ResolvedThread) -> Option<Vec<Pc>> {
+    let started = thread
+        .frames
+        .iter()
+        .any(|frame| frame.role == Some(RuntimeRole::Start));
+    let own = thread.frames.iter().skip_while(|frame| !frame.own);
+    let known = own
+        .filter(|frame| !frame.line_only)
+        .map_while(ResolvedFrame::executing);
+    started.then(|| known.collect())
 }
 
 fn starts_in(program: &Program<'_>, thread: &ResolvedThread, frame: usize, role: Role) -> Vec<Start> {

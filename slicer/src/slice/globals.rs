@@ -37,11 +37,15 @@ impl<'p, 'a> Slice<'p, 'a> {
                 module: reader.module,
                 function,
             };
-            if !self.threads.may_precede(id) {
+            // What a library does with its own data is its business.
+            if !self.program.is_own(id) {
                 continue;
             }
             let Some(view) = self.view(id) else { continue };
             for ix in writers_in(&view, &wanted) {
+                if !view.pc(ix).is_some_and(|pc| self.around.has_run(pc)) {
+                    continue;
+                }
                 let point = Point {
                     function: id,
                     context: Context::ANY,

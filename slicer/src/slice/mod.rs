@@ -4,12 +4,12 @@
 //! statements (a step inside one source line is free), and looks at a function, its callers or the writers
 //! of a global only when their turn comes: σ statements cost what σ statements cost.
 
+mod around;
 mod calls;
 mod context;
 mod criterion;
 mod globals;
 mod queue;
-mod threads;
 mod walk;
 
 use std::cmp::Reverse;
@@ -21,10 +21,10 @@ use program::{Attribution, Pc, Program, Statement, StatementKey};
 
 use crate::dependence::location::Location;
 use crate::view::FunctionView;
+use around::Around;
 use context::{Context, Contexts};
 use program::FunctionRef;
 use queue::{Point, Queue, Queued, Task};
-use threads::ThreadModel;
 
 pub use criterion::{Criterion, Start};
 
@@ -59,7 +59,7 @@ pub struct SliceStatement {
 /// A backward slice, computed as it is read.
 pub struct Slice<'p, 'a> {
     program: &'p Program<'a>,
-    threads: ThreadModel<'p, 'a>,
+    around: Around<'p, 'a>,
     views: HashMap<FunctionRef, Rc<FunctionView<'p, 'a>>>,
     contexts: Contexts,
     queue: Queue,
@@ -85,7 +85,7 @@ impl<'p, 'a> Slice<'p, 'a> {
     pub fn new(program: &'p Program<'a>, criterion: &Criterion) -> Self {
         let mut slice = Self {
             program,
-            threads: ThreadModel::new(program),
+            around: Around::new(program, criterion),
             views: HashMap::new(),
             contexts: Contexts::default(),
             queue: Queue::default(),

@@ -89,7 +89,13 @@ impl<'p, 'a> ThreadModel<'p, 'a> {
     /// Calls of functions that create threads, in the order of addresses.
     fn creating_calls(&self) -> Vec<(Pc, CreationKind)> {
         let mut calls = BTreeSet::new();
-        for (id, module) in self.look.program.modules() {
+        // The system's libraries start threads of their own, but not with the program's functions.
+        let own = self
+            .look
+            .program
+            .modules()
+            .filter(|(_, module)| !module.is_library());
+        for (id, module) in own {
             let code = module.code();
             let pc = |addr: LinkAddr| Pc { module: id, addr };
             let imports = module
