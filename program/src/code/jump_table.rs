@@ -12,6 +12,9 @@ use super::descent::Descent;
 /// How far back the comparison may lie.
 const MAX_PATH: usize = 96;
 
+/// How many places to look for the load of a table's address outside the path.
+const MAX_GUESSES: usize = 4;
+
 /// A table of jump targets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Table {
@@ -30,10 +33,8 @@ pub(super) struct Table {
 /// What an indirect jump turned out to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// A switch.
-    Table(Table),
-    /// Computed, but not through a table that can be told.
-    Computed,
+    /// A switch through one of these tables, likeliest first; none when no table can be told.
+    Tables(Vec<Table>),
     /// Through a function pointer: a tail call.
     Pointer,
 }
@@ -62,69 +63,54 @@ struct State {
     bounds: Vec<(u32, u64)>,
     /// What the flags compare: a symbol with a constant.
     compared: Option<(u32, u64)>,
+    /// Symbols that came out of additions: to jump to one is to jump through a table of distances.
+    sums: Vec<u32>,
     symbols: u32,
 }
 
 /// Finds out what the indirect jump at `ip` goes through.
 pub(super) fn find(descent: &Descent<'_, '_>, ip: u64) -> Found {
     let path = path_to(descent, ip);
-    let Some((jump, lead)) = path.split_last() else {
-        return Found::Computed;
-    };
     let mut state = State::new();
-    if let Some(table) = evaluate(&mut state, &path) {
-        return Found::Table(Table {
+    let target = evaluate(&mut state, &path);
+    if let Some(table) = target.and_then(|target| state.table(target)) {
+        return Found::Tables(vec![Table {
             certain: true,
             ..table
-        });
+        }]);
+    }
+    let sum = matches!(target, Some(Value::Symbol(symbol)) if state.sums.contains(&symbol));
+    if !sum {
+        return Found::Pointer;
     }
     // Out of a loop, the table's address is loaded before the path begins.
     let start = path.first().map_or(ip, Instruction::ip);
-    let mut state = State::new();
-    for (number, value) in state.registers.iter_mut().enumerate() {
-        if let Some(addr) = descent.constant_in(number, start) {
-            *value = Value::Constant(addr);
+    let tables = (0..MAX_GUESSES).filter_map(|guess| {
+        let mut state = State::new();
+        for (number, value) in state.registers.iter_mut().enumerate() {
+            if let Some(addr) = descent.constant_in(number, start, guess) {
+                *value = Value::Constant(addr);
+            }
         }
-    }
-    if let Some(table) = evaluate(&mut state, &path) {
-        return Found::Table(table);
-    }
-    if lead.iter().rev().take(8).any(loads_relative_entry) && jump.op0_kind() == OpKind::Register {
-        Found::Computed
-    } else {
-        Found::Pointer
-    }
+        let target = evaluate(&mut state, &path)?;
+        state.table(target)
+    });
+    let mut tables: Vec<Table> = tables.collect();
+    tables.dedup();
+    Found::Tables(tables)
 }
 
-fn evaluate(state: &mut State, path: &[Instruction]) -> Option<Table> {
+/// Runs the path; gives what the jump at its end goes to.
+fn evaluate(state: &mut State, path: &[Instruction]) -> Option<Value> {
     let (jump, lead) = path.split_last()?;
     for (at, instruction) in lead.iter().enumerate() {
         let next = path.get(at + 1).map_or(0, Instruction::ip);
         state.step(instruction, next);
     }
-    let target = match jump.op0_kind() {
+    Some(match jump.op0_kind() {
         OpKind::Memory => state.load(jump, 8),
         _ => state.register(jump.op0_register()),
-    };
-    let (base, stride, anchor, index) = match target {
-        Value::Entry(base, stride, index) => (base, stride, None, index),
-        Value::Sum(base, index, anchor) => (base, 4, Some(anchor), index),
-        _ => return None,
-    };
-    Some(Table {
-        base,
-        stride,
-        anchor,
-        count: state.bound(index),
-        certain: false,
     })
-}
-
-/// `movslq (table,index,4)`: what precedes a jump through a table, even one that could not be told.
-fn loads_relative_entry(instruction: &Instruction) -> bool {
-    instruction.mnemonic() == Mnemonic::Movsxd
-        && instruction.op1_kind() == OpKind::Memory
-        && instruction.memory_index() != Register::None
 }
 
 /// Instructions that lead to `ip`, oldest first, the jump itself last.
@@ -154,6 +140,7 @@ impl State {
             memory: Vec::new(),
             bounds: Vec::new(),
             compared: None,
+            sums: Vec::new(),
             symbols: 16,
         }
     }
@@ -387,8 +374,27 @@ impl State {
             (Value::Entry(base, 4, index), Value::Constant(anchor))
             | (Value::Constant(anchor), Value::Entry(base, 4, index)) => Value::Sum(base, index, anchor),
             (Value::Constant(a), Value::Constant(b)) => Value::Constant(a.wrapping_add(b)),
-            _ => self.fresh(),
+            _ => {
+                let value = self.fresh();
+                self.sums.push(self.symbols);
+                value
+            }
         }
+    }
+
+    fn table(&self, target: Value) -> Option<Table> {
+        let (base, stride, anchor, index) = match target {
+            Value::Entry(base, stride, index) => (base, stride, None, index),
+            Value::Sum(base, index, anchor) => (base, 4, Some(anchor), index),
+            _ => return None,
+        };
+        Some(Table {
+            base,
+            stride,
+            anchor,
+            count: self.bound(index),
+            certain: false,
+        })
     }
 
     fn compare(&mut self, instruction: &Instruction) {

@@ -50,39 +50,42 @@ impl Descent<'_, '_> {
         self.constants.sort_unstable();
     }
 
-    /// The address that the nearest instruction before `ip` loads into a register; failing that, the first
-    /// one after. Only while tables are resolved.
-    pub(super) fn constant_in(&self, register: usize, ip: u64) -> Option<u64> {
+    /// An address that is loaded into a register: by the nearest instruction before `ip`, or the `skip`-th
+    /// before that; where there is none before, the `skip`-th after. Only while tables are resolved.
+    pub(super) fn constant_in(&self, register: usize, ip: u64, skip: usize) -> Option<u64> {
         let key = (u8::try_from(register).ok()?, ip, 0);
         let after = self.constants.partition_point(|constant| *constant < key);
-        let before = after.checked_sub(1).and_then(|at| self.constants.get(at));
-        let mut candidates = before.into_iter().chain(self.constants.get(after));
-        candidates
-            .find(|(number, _, _)| *number == key.0)
-            .map(|(_, _, addr)| *addr)
+        let (before, after) = self.constants.split_at_checked(after)?;
+        let own = |(number, _, _): &&(u8, u64, u64)| *number == key.0;
+        let mut candidates = before
+            .iter()
+            .rev()
+            .take_while(own)
+            .chain(after.iter().take_while(own));
+        candidates.nth(skip).map(|(_, _, addr)| *addr)
     }
 
     fn resolve(&mut self, ip: u64, found: &Found) -> Exit {
-        match found {
-            Found::Table(table) => {
-                let targets = self.read_table(table);
-                if targets.is_empty() {
-                    // A table of functions is called, not jumped into.
-                    let functions = table.stride == 8;
-                    return if functions {
-                        Exit::TailCall(Target::Indirect)
-                    } else {
-                        Exit::Unresolved
-                    };
-                }
-                for target in &targets {
-                    self.follow(*target);
-                }
-                self.switches.push((ip, targets));
-                Exit::Switch
+        let Found::Tables(tables) = found else {
+            return Exit::TailCall(Target::Indirect);
+        };
+        for table in tables {
+            let targets = self.read_table(table);
+            if targets.is_empty() {
+                continue;
             }
-            Found::Computed => Exit::Unresolved,
-            Found::Pointer => Exit::TailCall(Target::Indirect),
+            for target in &targets {
+                self.follow(*target);
+            }
+            self.switches.push((ip, targets));
+            return Exit::Switch;
+        }
+        // A table of functions is called, not jumped into.
+        let functions = tables.iter().any(|table| table.stride == 8);
+        if functions {
+            Exit::TailCall(Target::Indirect)
+        } else {
+            Exit::Unresolved
         }
     }
 
@@ -113,7 +116,11 @@ impl Descent<'_, '_> {
         }
         targets.sort_unstable();
         targets.dedup();
-        targets
+        if table.certain || targets.len() > 1 {
+            targets
+        } else {
+            Vec::new()
+        }
     }
 
     fn table_entry(&self, table: &Table, slot: u64) -> Option<u64> {
