@@ -143,3 +143,22 @@ fn a_function_that_claims_everything_is_cut_by_its_neighbours() {
     assert_eq!(code.functions().named("choose").len(), 1);
     exercise(&bytes);
 }
+
+#[test]
+fn a_function_made_of_switches_takes_its_time_but_not_more() {
+    let folder = Folder::new("switches");
+    // Each reaches the next only by falling through a call, and has no bound.
+    let one = "lea table(%rip),%rdx\nmovslq (%rdx,%rax,4),%rcx\nadd %rdx,%rcx\ntest %rax,%rax\nje 1f\njmp *%rcx\n1:\n";
+    let text = format!(
+        ".globl main\n.type main,@function\nmain:\n{}ret\n.size main,.-main\n.section .rodata\ntable:\n.fill 70000,4,0\n",
+        one.repeat(60_000)
+    );
+    folder.write("switches.s", &text);
+    folder.run("gcc -nostdlib -shared switches.s -o program");
+    let bytes = folder.read("program");
+    let code = Code::new(Arc::new(Elf::parse(&bytes).expect("a library")));
+    let start = Instant::now();
+    let main = code.functions().named("main")[0];
+    assert!(code.flow(main).instructions.len() > 300_000);
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}

@@ -374,6 +374,19 @@ fn rust_matches_and_panics_are_followed() {
 }
 
 #[test]
+fn the_standard_library_has_no_riddles() {
+    let (_folder, bytes) = build("shapes.rs", SHAPES, "rustc -O");
+    let code = code(bytes);
+    let counts = code.sweep_map(|graph| {
+        check_graph(graph);
+        [Exit::Switch, Exit::Unresolved].map(|wanted| count(graph, |exit| *exit == wanted))
+    });
+    let [switches, unresolved] = [0, 1].map(|which| counts.iter().map(|own| own[which]).sum::<usize>());
+    assert!(switches > 50, "{switches}");
+    assert_eq!(unresolved, 0);
+}
+
+#[test]
 fn a_stripped_program_still_has_its_functions() {
     let (folder, bytes) = build("switches.c", SWITCHES, "gcc -O2");
     let full = code(bytes);

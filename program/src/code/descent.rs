@@ -6,6 +6,7 @@ use super::context::Context;
 use super::flow::{Exit, FlowGraph};
 use super::functions::FunctionId;
 use super::layout;
+use super::switches::Effort;
 use crate::addr::LinkAddr;
 
 /// No function of a real program comes near; what a damaged file claims beyond is left out.
@@ -43,11 +44,12 @@ pub(super) struct Descent<'c, 'a> {
     pub(super) switches: Vec<(u64, Vec<u64>)>,
     /// Jumps inside the function: target, source.
     pub(super) jumps: Vec<(u64, u64)>,
-    /// Addresses that the instructions refer to, sorted; made when first needed in a round.
+    /// Addresses that the function's bytes load, sorted; made when first needed.
     pub(super) references: Option<Vec<u64>>,
     /// Addresses that are loaded into registers: register, instruction, address. Sorted in each round.
     pub(super) constants: Vec<(u8, u64, u64)>,
     pub(super) pending: Vec<u64>,
+    pub(super) effort: Effort,
     stack: Vec<u64>,
     pub(super) truncated: bool,
 }
@@ -96,6 +98,7 @@ impl<'c, 'a> Descent<'c, 'a> {
             references: None,
             constants: Vec::new(),
             pending: Vec::new(),
+            effort: Effort::default(),
             stack: Vec::new(),
             truncated,
         }
@@ -131,12 +134,11 @@ impl<'c, 'a> Descent<'c, 'a> {
         })
     }
 
-    /// A jump's address that leads to `addr`. Only while tables are resolved, when jumps are sorted.
-    pub(super) fn jumps_to(&self, addr: u64) -> Option<u64> {
+    /// The addresses of jumps that lead to `addr`. Only while tables are resolved, when jumps are sorted.
+    pub(super) fn jumps_to(&self, addr: u64) -> impl Iterator<Item = u64> {
         let at = self.jumps.partition_point(|(target, _)| *target < addr);
-        self.jumps
-            .get(at)
-            .filter(|(target, _)| *target == addr)
+        let own = self.jumps.get(at..).unwrap_or_default().iter();
+        own.take_while(move |(target, _)| *target == addr)
             .map(|(_, source)| *source)
     }
 

@@ -12,6 +12,10 @@ use super::descent::Descent;
 /// How far back the comparison may lie.
 const MAX_PATH: usize = 96;
 
+/// How many instructions before a jump may be shared by several switches, and by how many.
+const SHARED_END: usize = 4;
+const MAX_MERGED: usize = 16;
+
 /// How many places to look for the load of a table's address outside the path.
 const MAX_GUESSES: usize = 4;
 
@@ -30,13 +34,14 @@ pub(super) struct Table {
     pub certain: bool,
 }
 
-/// What an indirect jump turned out to be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    /// A switch through one of these tables, likeliest first; none when no table can be told.
-    Tables(Vec<Table>),
-    /// Through a function pointer: a tail call.
-    Pointer,
+/// What an indirect jump turned out to be, by the paths that lead to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    /// For each path that computes its target: the tables it may come from, likeliest first; none when no
+    /// table can be told. No path does so for a jump through a function pointer, which is a tail call.
+    pub tables: Vec<Vec<Table>>,
+    /// Several paths meet at the jump, each with a table of its own; more may be found yet.
+    pub shared: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,21 +75,33 @@ struct State {
 
 /// Finds out what the indirect jump at `ip` goes through.
 pub(super) fn find(descent: &Descent<'_, '_>, ip: u64) -> Found {
-    let path = path_to(descent, ip);
+    let paths = paths_to(descent, ip);
+    Found {
+        tables: paths.iter().filter_map(|path| tables_of(descent, path)).collect(),
+        shared: paths.len() > 1,
+    }
+}
+
+/// The tables that the jump at the end of a path may go through; `None` for a function pointer.
+fn tables_of(descent: &Descent<'_, '_>, path: &[Instruction]) -> Option<Vec<Table>> {
     let mut state = State::new();
-    let target = evaluate(&mut state, &path);
-    if let Some(table) = target.and_then(|target| state.table(target)) {
-        return Found::Tables(vec![Table {
+    let target = evaluate(&mut state, path)?;
+    if let Some(table) = state.table(target) {
+        return Some(vec![Table {
             certain: true,
             ..table
         }]);
     }
-    let sum = matches!(target, Some(Value::Symbol(symbol)) if state.sums.contains(&symbol));
-    if !sum {
-        return Found::Pointer;
+    // Indexed memory may be a table whose address is not known yet.
+    let indexed = path
+        .last()
+        .is_some_and(|jump| jump.memory_index() != Register::None);
+    let sum = matches!(target, Value::Symbol(symbol) if state.sums.contains(&symbol));
+    if !sum && !indexed {
+        return None;
     }
     // Out of a loop, the table's address is loaded before the path begins.
-    let start = path.first().map_or(ip, Instruction::ip);
+    let start = path.first().map_or(0, Instruction::ip);
     let tables = (0..MAX_GUESSES).filter_map(|guess| {
         let mut state = State::new();
         for (number, value) in state.registers.iter_mut().enumerate() {
@@ -92,12 +109,13 @@ pub(super) fn find(descent: &Descent<'_, '_>, ip: u64) -> Found {
                 *value = Value::Constant(addr);
             }
         }
-        let target = evaluate(&mut state, &path)?;
+        let target = evaluate(&mut state, path)?;
         state.table(target)
     });
     let mut tables: Vec<Table> = tables.collect();
     tables.dedup();
-    Found::Tables(tables)
+    // An array of function pointers that is not in the file is called through.
+    (sum || !tables.is_empty()).then_some(tables)
 }
 
 /// Runs the path; gives what the jump at its end goes to.
@@ -113,20 +131,47 @@ fn evaluate(state: &mut State, path: &[Instruction]) -> Option<Value> {
     })
 }
 
-/// Instructions that lead to `ip`, oldest first, the jump itself last.
-fn path_to(descent: &Descent<'_, '_>, ip: u64) -> Vec<Instruction> {
-    let mut path = Vec::with_capacity(MAX_PATH);
+/// Instructions that lead to `ip`, oldest first, the jump itself last. Compilers merge equal ends of blocks,
+/// so a few instructions before the jump may be shared by several switches: a path for each.
+fn paths_to(descent: &Descent<'_, '_>, ip: u64) -> Vec<Vec<Instruction>> {
+    let mut end: Vec<Instruction> = descent.instruction_at(ip).copied().into_iter().collect();
     let mut at = ip;
-    path.extend(descent.instruction_at(at).copied());
+    let mut before: Vec<Instruction> = Vec::new();
+    for _ in 0..SHARED_END {
+        before = descent.falls_to(at).copied().into_iter().collect();
+        let sources = descent.jumps_to(at).take(MAX_MERGED);
+        before.extend(sources.filter_map(|source| descent.instruction_at(source).copied()));
+        match before[..] {
+            [only] => {
+                at = only.ip();
+                end.push(only);
+            }
+            _ => break,
+        }
+        before.clear();
+    }
+    if before.is_empty() {
+        return vec![complete(descent, end)];
+    }
+    let forks = before.into_iter().map(|fork| {
+        let mut path = end.clone();
+        path.push(fork);
+        complete(descent, path)
+    });
+    forks.collect()
+}
+
+/// Goes on backwards from the last of some instructions; gives all in the order of execution.
+fn complete(descent: &Descent<'_, '_>, mut path: Vec<Instruction>) -> Vec<Instruction> {
     while path.len() < MAX_PATH {
-        let before = match descent.falls_to(at) {
-            Some(instruction) => Some(*instruction),
-            None => descent
-                .jumps_to(at)
-                .and_then(|source| descent.instruction_at(source).copied()),
+        let Some(at) = path.last().map(Instruction::ip) else {
+            break;
         };
+        let before = descent.falls_to(at).copied().or_else(|| {
+            let source = descent.jumps_to(at).next()?;
+            descent.instruction_at(source).copied()
+        });
         let Some(before) = before else { break };
-        at = before.ip();
         path.push(before);
     }
     path.reverse();
@@ -348,11 +393,15 @@ impl State {
         }
         let displacement = instruction.memory_displacement64();
         let (base, index) = (instruction.memory_base(), instruction.memory_index());
-        if base == Register::None
-            && displacement == 0
-            && let Value::Symbol(symbol) = self.register(index)
-        {
-            return Value::Scaled(symbol, u64::from(instruction.memory_index_scale()));
+        if base == Register::None && displacement == 0 {
+            let scale = u64::from(instruction.memory_index_scale());
+            if !matches!(self.register(index), Value::Symbol(_)) {
+                self.fresh();
+                return Value::Scaled(self.symbols, scale);
+            }
+            if let Value::Symbol(symbol) = self.register(index) {
+                return Value::Scaled(symbol, scale);
+            }
         }
         if index == Register::None {
             return match self.register(base) {
@@ -399,10 +448,10 @@ impl State {
 
     fn compare(&mut self, instruction: &Instruction) {
         let (mut left, right) = (self.operand(instruction, 0), self.operand(instruction, 1));
-        // What is compared varies, even if it is a constant on this path.
-        if matches!(left, Value::Constant(_)) && instruction.op0_kind() == OpKind::Register {
+        // What is compared varies, even if it is a constant on this path; and it may itself come from a table.
+        if !matches!(left, Value::Symbol(_)) {
             left = self.fresh();
-            self.set(instruction.op0_register(), left);
+            self.assign(instruction, left);
         }
         self.compared = match (left, right) {
             (Value::Symbol(symbol), Value::Constant(limit)) => {
