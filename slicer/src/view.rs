@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use iced_x86::{Instruction, InstructionInfoFactory};
 use program::code::{BlockId, Exit, FlowGraph, InstrIx, Target};
-use program::values::{State, Values};
+use program::source::VarLocation;
+use program::values::{Gpr, State, Values};
 use program::{FunctionRef, LinkAddr, Module, Pc};
 
-use crate::cfg::Cfg;
+use crate::cfg::{Cfg, of_flow};
 use crate::control::ControlDependence;
 use crate::dependence::effects::Effects;
 use crate::dependence::summary::Summary;
@@ -127,7 +128,7 @@ impl<'p, 'a> FunctionView<'p, 'a> {
     /// The function's blocks as a graph.
     #[must_use]
     pub fn cfg(&self) -> &Cfg {
-        self.cfg.get_or_init(|| cfg_of(&self.flow))
+        self.cfg.get_or_init(|| of_flow(&self.flow))
     }
 
     /// Its dominators.
@@ -169,29 +170,25 @@ impl<'p, 'a> FunctionView<'p, 'a> {
             .collect()
     }
 
-    /// The size of the local variable that starts at a stack offset, as the debug information has it.
+    /// Where the local variable ends that a stack offset is in, as the debug information has it at `at`.
     #[must_use]
-    pub fn frame_object_size(&self, _at: InstrIx, _offset: i64) -> Option<u32> {
-        None
+    pub fn frame_object_end(&self, at: InstrIx, offset: i64) -> Option<i64> {
+        let sources = self.module.sources();
+        let variables = sources.variables_at(self.pc(at)?.addr);
+        let state = self.state_before(at)?;
+        variables.iter().find_map(|variable| {
+            let start = match &variable.location {
+                // The canonical frame address is what the stack pointer was before the return address.
+                VarLocation::Cfa(from_cfa) => from_cfa.checked_add(8)?,
+                VarLocation::RegisterOffset { register, offset } => {
+                    let base = state.get(Gpr::from_dwarf(*register)?).stack_offset()?;
+                    base.checked_add(*offset)?
+                }
+                _ => return None,
+            };
+            let size = i64::try_from(sources.ty(variable.ty?).size()?).ok()?;
+            let end = start.checked_add(size)?;
+            (start..end).contains(&offset).then_some(end)
+        })
     }
-}
-
-fn cfg_of(flow: &FlowGraph) -> Cfg {
-    let edges = flow
-        .blocks
-        .iter()
-        .enumerate()
-        .flat_map(|(from, block)| block.succs.iter().map(move |to| (from, to.0 as usize)));
-    let leaving = flow
-        .blocks
-        .iter()
-        .enumerate()
-        .filter(|(_, block)| block.exit.leaves())
-        .map(|(id, _)| id);
-    Cfg::new(
-        flow.blocks.len(),
-        flow.entry.map_or(0, |entry| entry.0 as usize),
-        edges,
-        leaving,
-    )
 }

@@ -188,6 +188,9 @@ fn across_call(view: &FunctionView<'_, '_>, call: InstrIx, wanted: &Location) ->
     }
 }
 
+/// How far a pointer leads when nothing says how large the object behind it is.
+const UNKNOWN_SIZE: i64 = 64;
+
 /// Whether a call gets a pointer to the object that the wanted bytes are in.
 fn lent_through(view: &FunctionView<'_, '_>, call: InstrIx, wanted: (Base, i64, u32)) -> Option<Definition> {
     let (base, offset, width) = wanted;
@@ -201,12 +204,12 @@ fn lent_through(view: &FunctionView<'_, '_>, call: InstrIx, wanted: (Base, i64, 
     // The pointer nearest below the bytes is the one to the object that they are in.
     let (argument, at) = pointers.max_by_key(|&(_, at)| at)?;
     let distance = offset.checked_sub(at)?;
-    let size = if base == Base::Entry(Gpr::RSP) {
-        view.frame_object_size(call, at)
+    let end = if base == Base::Entry(Gpr::RSP) {
+        view.frame_object_end(call, at)
     } else {
         None
     };
-    let within = size.map_or(distance < 64, |size| distance < i64::from(size));
+    let within = end.map_or(distance < UNKNOWN_SIZE, |end| offset < end);
     within.then_some(Definition::Lent {
         call,
         argument,

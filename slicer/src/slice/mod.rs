@@ -13,13 +13,14 @@ mod queue;
 mod walk;
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
 use program::code::InstrIx;
 use program::{Attribution, Pc, Program, Statement, StatementKey};
 
 use crate::dependence::location::Location;
+use crate::plan::{Plan, Planner};
 use crate::view::FunctionView;
 use around::Around;
 use context::{Context, Contexts};
@@ -102,6 +103,25 @@ impl<'p, 'a> Slice<'p, 'a> {
     #[must_use]
     pub fn instructions(&self, number: u32) -> &[(FunctionRef, InstrIx)] {
         self.instructions.get(number as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// What to track for the first `sigma` statements: those emitted so far count, with the instructions that
+    /// the slice went through.
+    #[must_use]
+    pub fn plan(&self, sigma: usize) -> Plan {
+        let mut by_function: BTreeMap<FunctionRef, Vec<(u32, InstrIx)>> = BTreeMap::new();
+        for (number, instructions) in (0..).zip(self.instructions.iter().take(sigma)) {
+            for &(function, ix) in instructions {
+                by_function.entry(function).or_default().push((number, ix));
+            }
+        }
+        let mut planner = Planner::default();
+        for (function, mut tracked) in by_function {
+            tracked.sort_unstable();
+            tracked.dedup();
+            planner.add(self.program, function, &tracked);
+        }
+        planner.finish()
     }
 
     /// A function, looked at once.
