@@ -246,7 +246,9 @@ fn kind(report: &Report, thread: Option<&ResolvedThread>, failing_frame: Option<
     });
     let has = |role| inner.iter().any(|frame| frame.role == Some(role));
     match report.kind {
-        Kind::Abort | Kind::Signal if has(RuntimeRole::Assertion) => Kind::Assertion,
+        Kind::Abort | Kind::Signal if has(RuntimeRole::Assertion) || has(RuntimeRole::Panic) => {
+            Kind::Assertion
+        }
         kind => kind,
     }
 }
@@ -266,7 +268,12 @@ fn missing_debug_information(program: &Program<'_>) -> Vec<String> {
         .collect()
 }
 
-/// Whether a frame's symbol belongs to the machinery of a language or of the C library.
+/// What a frame is for, if it is not the program's own code.
 pub(crate) fn role_of(frame: &crate::report::Frame, name: Option<&str>) -> Option<RuntimeRole> {
-    frames::role(frame).or_else(|| name.and_then(frames::is_runtime))
+    let reported = frames::role(frame);
+    match reported {
+        // A core's frame has no symbol: that it is in the C library is reported, that it is `abort` is not.
+        None | Some(RuntimeRole::Library) => name.and_then(frames::is_runtime).or(reported),
+        Some(_) => reported,
+    }
 }
