@@ -1,0 +1,5 @@
+//! The command as a user has it: real programs, real failures, and everything that can be wrong with them.
+
+#![allow(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
+
+mod zoo_slice;
