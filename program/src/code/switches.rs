@@ -253,14 +253,18 @@ impl Descent<'_, '_> {
 /// The addresses that `lea x(%rip),%reg` loads anywhere in some code, found by its encoding: code that is
 /// still to be reached counts too.
 fn loaded_addresses(start: u64, code: &[u8]) -> impl Iterator<Item = u64> {
-    code.windows(7).enumerate().filter_map(move |(at, bytes)| {
-        let &[rex, 0x8d, operand, ref displacement @ ..] = bytes else {
+    memchr::memchr_iter(0x8d, code).filter_map(move |opcode| {
+        let &[rex, _, operand, ref displacement @ ..] = code.get(opcode.checked_sub(1)?..opcode + 6)? else {
             return None;
         };
         if rex & 0xf8 != 0x48 || operand & 0xc7 != 0x05 {
             return None;
         }
         let displacement = i32::from_le_bytes(displacement.try_into().ok()?);
-        Some((start + at as u64 + 7).wrapping_add_signed(i64::from(displacement)))
+        Some(
+            start
+                .wrapping_add(opcode as u64 + 6)
+                .wrapping_add_signed(i64::from(displacement)),
+        )
     })
 }
