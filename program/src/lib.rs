@@ -9,6 +9,7 @@ pub mod code;
 pub mod elf;
 pub mod files;
 mod module;
+pub mod naming;
 mod program;
 pub mod source;
 mod statement;

@@ -84,6 +84,11 @@ impl<'s, 'a> Type<'s, 'a> {
         self.id
     }
 
+    /// The debug information that the type is in.
+    pub(crate) fn sources(&self) -> &'s Sources<'a> {
+        self.sources
+    }
+
     pub(super) fn read(&self) -> Option<(&'s Unit<'a>, Entry<'a>)> {
         self.sources.entry(self.id.0)
     }

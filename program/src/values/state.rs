@@ -115,6 +115,12 @@ impl Value {
         }
     }
 
+    /// The address at an offset from the stack pointer at function entry.
+    #[must_use]
+    pub fn stack(offset: i64) -> Self {
+        Self::Sum(Base::Entry(Gpr::RSP), offset)
+    }
+
     /// For an address in this function's frame: its offset from the stack pointer at entry.
     #[must_use]
     pub fn stack_offset(self) -> Option<i64> {

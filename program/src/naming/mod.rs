@@ -1,0 +1,153 @@
+//! Source names for memory accesses: `counter`, `f->mut`, `jobs[i].next`, `self.head`.
+//!
+//! The address of an access is taken apart into what variables hold at that instruction; their types then
+//! say which member or element the rest of the address leads to. Everything must fit: the variable's place
+//! as the debug information has it for exactly this instruction, the pointer's type, the element's size,
+//! the width. If anything does not, the access has no name.
+//!
+//! - `address` takes the operand's address apart, `origin` and `fresh` tell where a register was loaded
+//!   from and whether the memory there still holds the same
+//! - `scope` knows the variables at an instruction, `pointers` finds the one that an address comes from
+//! - `parts` goes from an object to the part that holds the bytes, `wrappers` past the standard types that
+//!   no source writes out
+//! - `path` writes it down
+
+mod address;
+mod fresh;
+mod memory;
+mod origin;
+mod parts;
+mod path;
+mod pointers;
+mod scope;
+mod wrappers;
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use iced_x86::{InstructionInfoFactory, OpKind};
+
+use crate::addr::LinkAddr;
+use crate::code::{FlowGraph, InstrIx};
+use crate::module::Module;
+use crate::values::{PlacedAccess, State, Values};
+use memory::DEEPEST;
+pub use path::{PointerKind, Step, Subscript};
+use scope::InScope;
+
+/// States and scopes kept for later questions; neighbours ask for the same ones.
+const MOST_KEPT: usize = 256;
+/// Loads that are looked at for one name.
+const MOST_LOADS: u32 = 128;
+
+/// The variable that a path begins with.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Root {
+    /// Its name; that of a global with its namespaces.
+    pub name: Arc<str>,
+    /// What it is.
+    pub kind: RootKind,
+    /// Where it is, for a global.
+    pub address: Option<LinkAddr>,
+}
+
+/// What a path begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RootKind {
+    /// A variable of the whole program, a file, or a static one of a function.
+    Global,
+    /// A variable that each thread has its own of.
+    ThreadLocal,
+    /// A parameter of the function or of one inlined into it.
+    Parameter,
+    /// A local variable.
+    Local,
+}
+
+/// The source's name of the memory that is accessed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessName {
+    /// As a programmer writes it: `f->mut`.
+    pub path: String,
+    /// The type of what is accessed.
+    pub type_name: Option<String>,
+    /// The variable that the path begins with.
+    pub root: Root,
+    /// The way from there.
+    pub steps: Vec<Step>,
+}
+
+impl AccessName {
+    /// Whether the memory is the variable itself or a part of it, not something that it points to.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        !self.steps.iter().any(|step| matches!(step, Step::Deref(_)))
+    }
+}
+
+/// Names the accesses of one function.
+pub struct Namer<'m, 'a> {
+    module: &'m Module<'a>,
+    flow: &'m FlowGraph,
+    values: &'m Values,
+    states: RefCell<HashMap<InstrIx, Option<Rc<State>>>>,
+    scopes: RefCell<HashMap<InstrIx, Rc<Vec<InScope<'m, 'a>>>>>,
+    factory: RefCell<InstructionInfoFactory>,
+    loads: Cell<u32>,
+}
+
+impl<'m, 'a> Namer<'m, 'a> {
+    /// For a function of a module. `values` are those of `flow`.
+    #[must_use]
+    pub fn new(module: &'m Module<'a>, flow: &'m FlowGraph, values: &'m Values) -> Self {
+        Self {
+            module,
+            flow,
+            values,
+            states: RefCell::default(),
+            scopes: RefCell::default(),
+            factory: RefCell::new(InstructionInfoFactory::new()),
+            loads: Cell::new(0),
+        }
+    }
+
+    /// The name of the memory that an instruction accesses, if it has one for certain.
+    #[must_use]
+    pub fn name(&self, ix: InstrIx, access: &PlacedAccess) -> Option<AccessName> {
+        if access.implicit || !self.module.has_debug_information() {
+            return None;
+        }
+        let instr = self.flow.instruction(ix)?;
+        let stands_in_it = (0..instr.op_count()).any(|op| instr.op_kind(op) == OpKind::Memory);
+        let width = u64::from(access.width?);
+        self.loads.set(MOST_LOADS);
+        let found = self.memory(ix, width, DEEPEST).filter(|_| stands_in_it)?;
+        Some(AccessName {
+            path: found.text()?,
+            type_name: Some(found.ty.name()),
+            root: (*found.root).clone(),
+            steps: found.steps,
+        })
+    }
+
+    fn state(&self, ix: InstrIx) -> Option<Rc<State>> {
+        if let Some(known) = self.states.borrow().get(&ix) {
+            return known.clone();
+        }
+        let constants = |slot| self.module.constant_pointer(slot);
+        let state = self.values.before(self.flow, ix, &constants).map(Rc::new);
+        let mut states = self.states.borrow_mut();
+        if states.len() >= MOST_KEPT {
+            states.clear();
+        }
+        states.insert(ix, state.clone());
+        state
+    }
+
+    fn is_data(&self, addr: u64) -> bool {
+        let segments = self.module.elf().segments();
+        segments.contains(LinkAddr(addr)) && !segments.is_executable(LinkAddr(addr))
+    }
+}

@@ -1,0 +1,206 @@
+//! Names of memory accesses in real programs.
+//!
+//! The programs say on each line which names are right: `// = a b | c`. Unoptimised code must have exactly
+//! `a` and `b`; optimised code may have any of the three, and never another one. Plain locals need not be
+//! listed: they are right on lines that have them.
+
+#![allow(
+    clippy::print_stdout,
+    reason = "the share of named accesses is for people to read"
+)]
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use program::Module;
+use program::code::InstrIx;
+use program::naming::{Namer, RootKind};
+use program::values::Values;
+use support::{Folder, FolderFiles};
+
+/// An access: its line, where it is, its name.
+struct Named {
+    line: u32,
+    addr: u64,
+    path: Option<String>,
+    /// The whole of a local variable or parameter.
+    plain: bool,
+}
+
+/// The names of a program's accesses, in the functions of the file that the names are listed in.
+fn named(build: &str, file: &str, text: &str) -> Vec<Named> {
+    let folder = Folder::new("naming");
+    folder.write(file, text);
+    folder.run(&format!("{build} {file} -o built"));
+    let files = FolderFiles::new(&folder, "built");
+    let module = Module::load("built", files.binary(), files).expect("a compiler wrote it");
+    let mut found = Vec::new();
+    for function in module.code().functions().ids() {
+        let flow = module.code().flow(function);
+        let values = Values::analyse(&flow, &|slot| module.constant_pointer(slot));
+        let namer = Namer::new(&module, &flow, &values);
+        for ix in (0..).map(InstrIx).take(flow.instructions.len()) {
+            let addr = flow.addr(ix).expect("an instruction");
+            let frame = module.sources().frames_at(addr).into_iter().next();
+            let of_file = |path: &str| path.ends_with(file);
+            let Some(frame) = frame.filter(|frame| frame.file.as_deref().is_some_and(of_file)) else {
+                continue;
+            };
+            for access in values.accesses(ix).iter().filter(|access| !access.implicit) {
+                let name = namer.name(ix, access);
+                let plain = name.as_ref().is_some_and(|name| {
+                    name.steps.is_empty() && matches!(name.root.kind, RootKind::Local | RootKind::Parameter)
+                });
+                found.push(Named {
+                    line: frame.line,
+                    addr: addr.0,
+                    path: name.map(|name| name.path),
+                    plain,
+                });
+            }
+        }
+    }
+    found
+}
+
+/// What a line says about names: those that must be there, those that may.
+struct Listed<'t> {
+    exact: BTreeSet<&'t str>,
+    others: BTreeSet<&'t str>,
+}
+
+fn listed(text: &str, line: u32) -> Option<(&str, Listed<'_>)> {
+    let text = text.lines().nth(usize::try_from(line).ok()?.checked_sub(1)?)?;
+    let (code, names) = text.split_once("//")?;
+    let names = names.trim_start();
+    let (exact, others) = match names.strip_prefix('=') {
+        Some(names) => names.split_once('|').unwrap_or((names, "")),
+        None => ("", names.strip_prefix('|')?),
+    };
+    let exact = exact.split_whitespace().collect();
+    let others = others.split_whitespace().collect();
+    Some((code, Listed { exact, others }))
+}
+
+fn has_word(code: &str, word: &str) -> bool {
+    code.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
+        .any(|found| found == word)
+}
+
+/// Checks every name of a build; says how many of its accesses on listed lines have one.
+fn check(build: &str, file: &str, text: &str, exactly: bool) -> (usize, usize) {
+    let (mut with_name, mut all) = (0, 0);
+    let accesses = named(build, file, text);
+    let mut lines: Vec<u32> = accesses.iter().map(|access| access.line).collect();
+    lines.sort_unstable();
+    lines.dedup();
+    for line in lines {
+        let Some((code, listed)) = listed(text, line) else {
+            continue;
+        };
+        let mut found = BTreeSet::new();
+        for access in accesses.iter().filter(|access| access.line == line) {
+            all += 1;
+            let Some(path) = &access.path else { continue };
+            with_name += 1;
+            if access.plain && (has_word(code, path) || path == "this") {
+                continue;
+            }
+            let right = listed.exact.contains(path.as_str()) || listed.others.contains(path.as_str());
+            assert!(
+                right,
+                "{build}: {:#x} on line {line} is not {path}: {code}",
+                access.addr
+            );
+            found.insert(path.as_str());
+        }
+        if exactly {
+            let others = |name: &&str| !listed.others.contains(name) || listed.exact.contains(name);
+            let found: BTreeSet<_> = found.into_iter().filter(others).collect();
+            assert_eq!(found, listed.exact, "{build}, line {line}: {code}");
+        }
+    }
+    (with_name, all)
+}
+
+/// Checks builds that must name everything, and builds that must name so many of a hundred.
+fn check_all(file: &str, text: &str, plain: &[&str], optimised: &[&str], least: usize) {
+    for build in plain {
+        let (with_name, all) = check(build, file, text, true);
+        println!("{build}: {with_name} of {all} accesses have a name");
+    }
+    let (mut with_name, mut all) = (0, 0);
+    for build in optimised {
+        let (here, of) = check(build, file, text, false);
+        println!("{build}: {here} of {of} accesses have a name");
+        with_name += here;
+        all += of;
+    }
+    let share = with_name * 100 / all.max(1);
+    assert!(
+        share >= least,
+        "only {share} of 100 accesses of optimised {file} have a name"
+    );
+}
+
+#[test]
+fn accesses_of_c_have_their_names_or_none() {
+    check_all(
+        "paths.c",
+        include_str!("programs/paths.c"),
+        &[
+            "gcc -gdwarf-4 -O0",
+            "gcc -gdwarf-5 -O0",
+            "gcc -g -O0 -no-pie",
+            "clang -gdwarf-4 -O0",
+            "clang -gdwarf-5 -O0",
+        ],
+        &[
+            "gcc -gdwarf-4 -O1",
+            "gcc -gdwarf-5 -O2",
+            "gcc -g -O3 -no-pie",
+            "gcc -g -Og -fno-pie -no-pie",
+            "clang -gdwarf-4 -O1",
+            "clang -gdwarf-5 -O2",
+            "clang -g -O3 -march=x86-64-v3",
+        ],
+        70,
+    );
+}
+
+#[test]
+fn accesses_of_cpp_have_their_names_or_none() {
+    check_all(
+        "paths.cpp",
+        include_str!("programs/paths.cpp"),
+        &[
+            "g++ -gdwarf-4 -O0",
+            "g++ -gdwarf-5 -O0",
+            "clang++ -gdwarf-4 -O0",
+            "clang++ -gdwarf-5 -O0",
+        ],
+        &[
+            "g++ -gdwarf-4 -O1",
+            "g++ -gdwarf-5 -O2",
+            "clang++ -gdwarf-4 -O1",
+            "clang++ -gdwarf-5 -O2",
+        ],
+        60,
+    );
+}
+
+#[test]
+fn accesses_of_rust_have_their_names_or_none() {
+    check_all(
+        "paths.rs",
+        include_str!("programs/paths.rs"),
+        &["rustc -g", "rustc -g -C dwarf-version=5"],
+        &[
+            "rustc -g -C opt-level=1",
+            "rustc -g -C opt-level=2",
+            "rustc -g -C opt-level=3 -C dwarf-version=5",
+        ],
+        50,
+    );
+}
