@@ -87,7 +87,7 @@ fn stack(thread: &ResolvedThread, index: usize, failure: &Failure, sources: &Sou
         (None, Some(name)) => name.clone(),
         (None, None) => format!("Thread {}", index + 1),
     };
-    let failed = index == failure.failing && failure.kind != Kind::Hang;
+    let failed = index == failure.failing;
     let frames = thread
         .frames
         .iter()

@@ -57,10 +57,12 @@ pub fn static_sketch(sketch: &StaticSketch, terminal: Terminal) -> String {
     );
     notes(&mut out, &sketch.notes, terminal);
     for thread in sketch.threads.iter().filter(|thread| thread.failed) {
-        stack(&mut out, thread, usize::MAX, terminal);
-    }
-    for thread in sketch.threads.iter().filter(|thread| !thread.failed) {
-        stack(&mut out, thread, OTHER_THREAD_FRAMES, terminal);
+        let state = if sketch.failure.kind == "hang" {
+            "stuck"
+        } else {
+            "failed"
+        };
+        stack(&mut out, &[thread], state, usize::MAX, terminal);
     }
     if !sketch.statements.is_empty() {
         let _ = writeln!(
@@ -71,7 +73,25 @@ pub fn static_sketch(sketch: &StaticSketch, terminal: Terminal) -> String {
         );
         statements(&mut out, &sketch.statements, sketch.more, terminal);
     }
+    for threads in alike(&sketch.threads) {
+        stack(&mut out, &threads, "", OTHER_THREAD_FRAMES, terminal);
+    }
     out
+}
+
+/// The threads that did not fail, those with the same frames together, in the order of their first.
+fn alike(threads: &[ThreadStack]) -> Vec<Vec<&ThreadStack>> {
+    let mut groups: Vec<Vec<&ThreadStack>> = Vec::new();
+    for thread in threads.iter().filter(|thread| !thread.failed) {
+        match groups
+            .iter_mut()
+            .find(|group| group.first().is_some_and(|first| first.frames == thread.frames))
+        {
+            Some(group) => group.push(thread),
+            None => groups.push(vec![thread]),
+        }
+    }
+    groups
 }
 
 /// A slice as a table.
@@ -144,13 +164,18 @@ fn position(statement: &StatementRef) -> String {
     }
 }
 
-fn stack(out: &mut String, thread: &ThreadStack, limit: usize, terminal: Terminal) {
-    let mark = if thread.failed {
-        terminal.alarm(" failed")
-    } else {
+fn stack(out: &mut String, threads: &[&ThreadStack], state: &str, limit: usize, terminal: Terminal) {
+    let Some(thread) = threads.first() else { return };
+    let mark = if state.is_empty() {
         String::new()
+    } else {
+        terminal.alarm(&format!(" {state}"))
     };
-    let _ = writeln!(out, "\n{}{mark}", terminal.strong(&plain(&thread.label)));
+    let others = match threads.len() {
+        1 => String::new(),
+        count => terminal.faint(&format!(" and {} more like it", count - 1)),
+    };
+    let _ = writeln!(out, "\n{}{mark}{others}", terminal.strong(&plain(&thread.label)));
     let first_own = thread.frames.iter().position(|frame| frame.own).unwrap_or(0);
     let shown = limit.max(first_own.saturating_add(3));
     for (number, frame) in thread.frames.iter().enumerate().take(shown) {
@@ -198,7 +223,12 @@ fn frame_line(out: &mut String, number: usize, frame: &FrameLine, terminal: Term
     } else {
         terminal.faint(&head)
     };
-    let _ = writeln!(out, "{head}{}  {text}", terminal.faint(&place_shown));
+    let text = if text.is_empty() {
+        text
+    } else {
+        format!("  {text}")
+    };
+    let _ = writeln!(out, "{head}{}{text}", terminal.faint(&place_shown));
 }
 
 fn why(statement: &SliceStatement) -> &'static str {

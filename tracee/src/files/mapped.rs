@@ -13,7 +13,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum FileError {
     /// The operating system refused.
-    #[error("cannot read {path}: {source}")]
+    #[error("cannot read {path}")]
     Unreadable {
         /// Which file.
         path: PathBuf,
