@@ -61,11 +61,13 @@ pub enum Attribution {
 /// do not look into for their own bugs.
 #[must_use]
 pub fn is_library_path(path: &str) -> bool {
-    const PREFIXES: [&str; 5] = [
+    const PREFIXES: [&str; 6] = [
         "/usr/include/",
         "/usr/lib/",
         "/usr/local/include/",
         "/rustc/",
+        // What Rust's standard library is linked with.
+        "/rust/deps/",
         "/usr/src/",
     ];
     // Rust's standard library when it was compiled with its sources at hand, and headers of a toolchain that

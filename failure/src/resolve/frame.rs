@@ -9,8 +9,8 @@ use super::ResolvedFrame;
 use super::place::Places;
 use crate::report::{Frame, Position};
 
-/// Resolves a stack. Frames that the report marks as inlined are part of the next one's place: they keep the
-/// report's words and get no place of their own.
+/// Resolves a stack. Frames that the report marks as inlined are part of the next one's place: where that is
+/// known, the program itself tells what is inlined there, and the report's words are left out.
 pub(super) fn resolve_all(
     places: &Places<'_, '_>,
     program: &Program<'_>,
@@ -18,7 +18,10 @@ pub(super) fn resolve_all(
 ) -> Vec<ResolvedFrame> {
     let mut inner: Option<String> = None;
     let mut resolved = Vec::with_capacity(frames.len());
-    for frame in frames {
+    for (frame, is_told) in frames.iter().zip(told_by_the_program(places, program, frames)) {
+        if is_told {
+            continue;
+        }
         let found = resolve(places, program, frame, inner.as_deref());
         inner = frame
             .symbol
@@ -35,6 +38,35 @@ pub(super) fn resolve_all(
     resolved
 }
 
+/// For each frame: whether it is inlined at a place about which the program knows everything.
+fn told_by_the_program(places: &Places<'_, '_>, program: &Program<'_>, frames: &[Frame]) -> Vec<bool> {
+    let mut known = false;
+    let mut told: Vec<bool> = frames
+        .iter()
+        .rev()
+        .map(|frame| {
+            if !frame.inlined {
+                known = places
+                    .exact(frame)
+                    .is_some_and(|pc| known_sources(program, executing(pc, frame.position)).len() > 1);
+            }
+            frame.inlined && known
+        })
+        .collect();
+    told.reverse();
+    told
+}
+
+fn executing(pc: Pc, position: Position) -> Pc {
+    match position {
+        Position::Exact => pc,
+        Position::Return => Pc {
+            addr: pc.addr.offset(-1),
+            ..pc
+        },
+    }
+}
+
 fn resolve(
     places: &Places<'_, '_>,
     program: &Program<'_>,
@@ -42,18 +74,12 @@ fn resolve(
     inner: Option<&str>,
 ) -> ResolvedFrame {
     let place = if frame.inlined {
-        None
+        places.by_line_only(frame, inner)
     } else {
         places.find(frame, inner)
     };
     let pc = place.map(|place| place.pc);
-    let executing = pc.map(|pc| match frame.position {
-        Position::Exact => pc,
-        Position::Return => Pc {
-            addr: pc.addr.offset(-1),
-            ..pc
-        },
-    });
+    let executing = pc.map(|pc| executing(pc, frame.position));
     let sources = executing.map_or_else(Vec::new, |pc| known_sources(program, pc));
     let sources = if sources.is_empty() {
         reported_sources(frame)
@@ -63,7 +89,9 @@ fn resolve(
     let name = sources
         .last()
         .and_then(|source| source.linkage_name.as_deref().or(source.function.as_deref()));
-    let role = super::role_of(frame, name).filter(|_| !has_own_line(program, executing));
+    // A library's line is inlined in many places: one of them says nothing about whose code it is.
+    let line_only = place.is_some_and(|place| place.line_only);
+    let role = super::role_of(frame, name).filter(|_| line_only || !has_own_line(program, executing));
     let own = match executing {
         Some(pc) => role.is_none() && is_own(program, pc),
         // Inlined frames: own as far as the report's words go.
@@ -72,7 +100,7 @@ fn resolve(
     ResolvedFrame {
         pc,
         position: frame.position,
-        line_only: place.is_some_and(|place| place.line_only),
+        line_only,
         sources,
         module: frame.module.as_ref().map(|module| module.path.clone()),
         address: frame.address,

@@ -13,7 +13,7 @@ use program::{Pc, Program};
 use thiserror::Error;
 
 use crate::frames::{self, RuntimeRole};
-use crate::report::{Kind, Position, Report, Signal};
+use crate::report::{Kind, Position, Report, Signal, Source};
 use place::Places;
 
 pub use hang::{Waiting, waiting};
@@ -157,7 +157,7 @@ pub fn resolve(report: &Report, program: &Program<'_>) -> Result<Failure, Resolv
     };
     let failing_frame = threads
         .get(failing)
-        .and_then(|thread| failing_frame(&thread.frames));
+        .and_then(|thread| failing_frame(&thread.frames, report.source));
     let mut notes = report.notes.clone();
     notes.extend(missing_debug_information(program));
     Ok(Failure {
@@ -216,15 +216,17 @@ fn check_build(report: &Report, program: &Program<'_>) -> Result<(), ResolveErro
 }
 
 /// The innermost own frame of the failure itself: where a signal handler reported it, one below the handler.
-fn failing_frame(frames: &[ResolvedFrame]) -> Option<usize> {
+fn failing_frame(frames: &[ResolvedFrame], source: Source) -> Option<usize> {
     let handler = frames
         .iter()
         .position(|frame| frame.role == Some(RuntimeRole::Signal));
     let reported_by_handler = handler.filter(|&at| {
-        frames
-            .iter()
-            .take(at)
-            .any(|frame| frame.role == Some(RuntimeRole::Abort))
+        // A program that prints its own backtrace does so in the handler.
+        source == Source::Glibc
+            || frames
+                .iter()
+                .take(at)
+                .any(|frame| frame.role == Some(RuntimeRole::Abort))
             || !frames.iter().take(at).any(|frame| frame.own)
     });
     let start = reported_by_handler.map_or(0, |at| at + 1);

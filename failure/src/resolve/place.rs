@@ -61,12 +61,20 @@ impl<'p, 'a> Places<'p, 'a> {
 
     /// The place of a frame; `inner` is the function of the next inner frame, which a call there leads to.
     pub(super) fn find(&self, frame: &Frame, inner: Option<&str>) -> Option<Place> {
-        let exact = self
-            .by_offset(frame)
+        let exact = self.exact(frame).map(|pc| Place { pc, line_only: false });
+        exact.or_else(|| self.by_line_only(frame, inner))
+    }
+
+    /// The place of a frame of which more than a source line is told.
+    pub(super) fn exact(&self, frame: &Frame) -> Option<Pc> {
+        self.by_offset(frame)
             .or_else(|| self.by_symbol(frame))
-            .or_else(|| self.by_address(frame));
-        let by_line = || self.by_line(frame, inner).map(|pc| Place { pc, line_only: true });
-        exact.map(|pc| Place { pc, line_only: false }).or_else(by_line)
+            .or_else(|| self.by_address(frame))
+    }
+
+    /// The place of a frame by its source line.
+    pub(super) fn by_line_only(&self, frame: &Frame, inner: Option<&str>) -> Option<Place> {
+        self.by_line(frame, inner).map(|pc| Place { pc, line_only: true })
     }
 
     fn candidates(&self, frame: &Frame) -> impl Iterator<Item = (ModuleId, &'p Module<'a>)> {

@@ -6,7 +6,7 @@
 use program::{BuildId, LinkAddr, RunAddr};
 
 use super::facts::{Facts, Place, ThreadHint};
-use super::scan::{decimal, frame_number, hex, location, trailing_group};
+use super::scan::{decimal, frame_number, hex, location, outside_quotes, trailing_group};
 use super::signals;
 use super::stacks::Stacks;
 use crate::report::{Frame, Kind, Location, ModuleRef, Position, Source, SymbolRef, Thread};
@@ -260,7 +260,9 @@ fn split_location(text: &str) -> (&str, Option<Location>) {
     if let Some(function) = text.strip_suffix("<null>") {
         return (function.trim_end(), None);
     }
-    let absolute = text.find(" /");
+    let absolute = outside_quotes(text)
+        .map(|(at, _)| at)
+        .find(|&at| text.get(at..).is_some_and(|rest| rest.starts_with(" /")));
     for at in absolute.into_iter().chain(text.rfind(' ')) {
         if let (Some(function), Some(place)) = (text.get(..at), text.get(at + 1..))
             && let Some(location) = location(place)
@@ -336,6 +338,7 @@ mod tests {
         for body in [
             "0x000055c5 in drain (q=0x55, why=0x55 \"stop (now)\") at src/queue.c:6",
             "0x000055c5 in ?? () from /lib/libc.so.6",
+            "0x000055c5 in send (line=\"GET /index\") at src/http.c:16",
             "main () at a.c:3",
             "0x000055c5 in main ()",
             "0x000055c5 main (a.out + 0x1139)",
