@@ -217,7 +217,8 @@ fn read(file: &Path) -> Result<String, String> {
 }
 
 /// The marks of a source text with their lines: a comment with nothing but `@names` gives its line those names.
-fn marks_of(text: &str) -> Vec<(String, u32)> {
+#[must_use]
+pub fn marks_of(text: &str) -> Vec<(String, u32)> {
     let mut found = Vec::new();
     for (line, number) in text.lines().zip(1..) {
         let comments = line.match_indices("/*").map(|(at, _)| {

@@ -8,6 +8,7 @@ pub mod command;
 pub mod facts;
 pub mod failing;
 pub mod folder;
+pub mod gdb;
 pub mod process;
 pub mod skip;
 pub mod zoo;

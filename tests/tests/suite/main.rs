@@ -2,4 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
 
+mod answer;
+mod trace_text;
 mod zoo_slice;

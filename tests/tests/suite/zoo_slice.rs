@@ -1,11 +1,11 @@
 //! Every program of the zoo, at both levels: what failed, and whether the slice reaches the cause.
 
-use std::path::Path;
-
 use failsketch_tests::facts::{Kind, Place, Program};
 use failsketch_tests::failing::{HangCore, fail};
 use failsketch_tests::{command, zoo};
 use serde_json::Value;
+
+use crate::answer::{place, text};
 
 /// The racing access must be among so many statements, the failing one included.
 const NEAR: usize = 8;
@@ -217,16 +217,4 @@ fn listing(statements: &[Value]) -> String {
 fn innermost_own(stack: &Value) -> Option<Place> {
     let frames = stack.as_array()?;
     frames.iter().find(|frame| frame["own"] == true).and_then(place)
-}
-
-fn place(statement: &Value) -> Option<Place> {
-    let file = Path::new(statement["file"].as_str()?).file_name()?;
-    Some(Place {
-        file: file.to_str()?.to_owned(),
-        line: u32::try_from(statement["line"].as_u64()?).ok()?,
-    })
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
 }

@@ -1,0 +1,223 @@
+//! The text of a stack trace, from every tool that prints one, leads to the statement that the core leads to.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use failsketch_tests::facts::{Place, marks_of};
+use failsketch_tests::failing::{HangCore, fail};
+use failsketch_tests::folder::Folder;
+use failsketch_tests::skip::skipped;
+use failsketch_tests::{gdb, process, zoo};
+
+use crate::answer::failing_statement;
+
+/// Collects what is wrong with several texts, so that one wrong text does not hide the others.
+#[derive(Default)]
+struct Problems(String);
+
+impl Problems {
+    fn expect(&mut self, what: &str, text: &str, exe: &Path, expected: &str) {
+        let folder = Folder::new("trace");
+        for (how, text) in [("", text.to_owned()), (" in a journal", gdb::in_journal(text))] {
+            let file = folder.write("trace.txt", &text);
+            match failing_statement(&file, exe) {
+                Ok(found) if found == expected => {}
+                Ok(found) => self.0 += &format!("{what}{how}: {found}, not {expected}\n{text}\n"),
+                Err(error) => self.0 += &format!("{what}{how}: {error}\n{text}\n"),
+            }
+        }
+    }
+
+    fn report(self) {
+        assert!(self.0.is_empty(), "\n{}", self.0);
+    }
+}
+
+fn check_zoo_program(name: &str) {
+    let program = zoo::program(name);
+    let mut problems = Problems::default();
+    for level in zoo::LEVELS {
+        let exe = zoo::binary(name, level);
+        let failed = fail(&program, &exe, HangCore::Live).unwrap();
+        let expected = failing_statement(&failed.core, &exe).unwrap();
+        let mut check = |tool: &str, text: &str| {
+            problems.expect(&format!("{name} {level} {tool}"), text, &exe, &expected);
+        };
+        for command in ["bt", "thread apply all bt", "thread apply all bt full"] {
+            check(command, &gdb::ask(&exe, &failed.core, command));
+        }
+        let stacks = gdb::stacks(&exe, &failed.core);
+        let signal = program
+            .facts
+            .failure
+            .signal
+            .as_deref()
+            .map_or("6 (ABRT)", |_| "11 (SEGV)");
+        check(
+            "coredumpctl",
+            &gdb::as_coredumpctl(&stacks, &exe, signal, &build_id(&exe)),
+        );
+        check("perf", &gdb::as_perf(&stacks));
+    }
+    problems.report();
+}
+
+#[test]
+fn of_a_fault_in_c() {
+    check_zoo_program("pbzip2-queue");
+}
+
+#[test]
+fn of_a_double_free_in_c() {
+    check_zoo_program("apache-refcount");
+}
+
+#[test]
+fn of_a_fault_in_cpp() {
+    check_zoo_program("session-reaper");
+}
+
+#[test]
+fn of_a_panic_in_rust() {
+    check_zoo_program("process-list");
+}
+
+#[test]
+fn another_build_in_coredumpctl_is_said() {
+    let program = zoo::program("pbzip2-queue");
+    let exe = zoo::binary("pbzip2-queue", "O0");
+    let failed = fail(&program, &exe, HangCore::Live).unwrap();
+    let folder = Folder::new("other-build");
+    let other = "0123456789abcdef0123456789abcdef01234567";
+    let text = gdb::as_coredumpctl(&gdb::stacks(&exe, &failed.core), &exe, "11 (SEGV)", other);
+    let error = failing_statement(&folder.write("info.txt", text), &exe).unwrap_err();
+    assert!(error.starts_with("exit status 1: "), "{error}");
+    assert!(
+        error.contains(other) && error.contains(&build_id(&exe)),
+        "{error}"
+    );
+    assert_eq!(error.lines().count(), 1, "{error}");
+}
+
+/// A program of `tests/programs`, compiled, with the statement that its mark says.
+struct Sample {
+    folder: Folder,
+    exe: PathBuf,
+    expected: String,
+}
+
+fn sample(source: &str, function: &str, compiler: &[&str]) -> Sample {
+    let folder = Folder::new("sample");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("programs")
+        .join(source);
+    let marks = marks_of(&std::fs::read_to_string(&path).unwrap());
+    let (_, line) = marks.iter().find(|(mark, _)| mark == "@fail").unwrap();
+    let place = Place {
+        file: source.to_owned(),
+        line: *line,
+    };
+    let mut command = Command::new(compiler[0]);
+    command
+        .args(&compiler[1..])
+        .arg("-g")
+        .arg(path)
+        .args(["-o", "program"]);
+    let _ = process::tool(&mut command, folder.path());
+    Sample {
+        exe: folder.path().join("program"),
+        folder,
+        expected: format!("{function} {place}"),
+    }
+}
+
+impl Sample {
+    /// What the program prints while it fails.
+    fn stderr(&self, environment: (&str, &str)) -> String {
+        // ThreadSanitizer needs its memory where randomisation may put something else.
+        let mut command = Command::new("setarch");
+        command
+            .arg("-R")
+            .arg(&self.exe)
+            .env(environment.0, environment.1)
+            .current_dir(self.folder.path());
+        let done = process::run(&mut command, b"", Duration::from_secs(60), |_| ());
+        assert!(!done.hung, "{} hangs", self.exe.display());
+        done.stderr
+    }
+}
+
+#[test]
+fn of_address_sanitizer() {
+    let mut problems = Problems::default();
+    for compiler in ["gcc", "clang"] {
+        for level in ["-O0", "-O2"] {
+            let sample = sample("freed.c", "length_of", &[compiler, level, "-fsanitize=address"]);
+            let text = sample.stderr(("ASAN_OPTIONS", "symbolize=1"));
+            problems.expect(
+                &format!("{compiler} {level}"),
+                &text,
+                &sample.exe,
+                &sample.expected,
+            );
+        }
+    }
+    problems.report();
+}
+
+#[test]
+fn of_thread_sanitizer() {
+    let mut problems = Problems::default();
+    for compiler in ["gcc", "clang"] {
+        let sample = sample("race.c", "count", &[compiler, "-O1", "-fsanitize=thread"]);
+        let text = sample.stderr(("TSAN_OPTIONS", "symbolize=1"));
+        if text.contains("unexpected memory mapping") {
+            skipped("ThreadSanitizer does not run on this kernel");
+            return;
+        }
+        problems.expect(compiler, &text, &sample.exe, &sample.expected);
+    }
+    problems.report();
+}
+
+#[test]
+fn of_a_rust_backtrace() {
+    let mut problems = Problems::default();
+    for level in ["opt-level=0", "opt-level=2"] {
+        let sample = sample("panics.rs", "panics::Board::score", &["rustc", "-C", level]);
+        for amount in ["1", "full"] {
+            let text = sample.stderr(("RUST_BACKTRACE", amount));
+            problems.expect(&format!("{level} {amount}"), &text, &sample.exe, &sample.expected);
+        }
+    }
+    problems.report();
+}
+
+#[test]
+fn of_glibc_backtrace() {
+    let mut problems = Problems::default();
+    for options in [
+        ["-O0", "-no-pie"],
+        ["-O2", "-no-pie"],
+        ["-O0", "-pie"],
+        ["-O2", "-pie"],
+    ] {
+        let sample = sample(
+            "handler.c",
+            "release",
+            &["gcc", options[0], options[1], "-rdynamic"],
+        );
+        let text = sample.stderr(("LC_ALL", "C"));
+        problems.expect(&options.join(" "), &text, &sample.exe, &sample.expected);
+    }
+    problems.report();
+}
+
+fn build_id(exe: &Path) -> String {
+    let notes = process::tool(Command::new("readelf").arg("-n").arg(exe), Path::new("/"));
+    let line = notes
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("Build ID: "));
+    line.unwrap().to_owned()
+}
