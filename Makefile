@@ -1,0 +1,39 @@
+# make test    every check; ends with `N passed, N failed, N skipped`
+# make demo    a crash of a bundled program, and what failsketch makes of it
+# make bench   how fast, as ratios       make eval   how well, on the zoo       make lint   formatting and clippy
+
+SHELL := bash
+# Debian packages: compilers that the tests build programs with, and tools whose word ours is held against.
+PACKAGES := gcc g++ make libc6-dev clang llvm binutils dwz gdb python3 util-linux
+CARGO := cargo
+JOBS := 2
+FUZZ_SECONDS := 60
+
+all: test
+
+test: setup
+	@JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) tests/all.sh
+
+demo: setup
+	@demo/run.sh
+
+# The zoo's facts against its sources and its machine code, then triage and slices of its failures.
+eval: setup
+	@$(MAKE) -s -C tests/zoo -j$(JOBS) check code
+	@$(CARGO) test -j$(JOBS) -p failsketch-tests --test suite zoo_slice -- --test-threads $(JOBS)
+
+bench: setup
+	@tests/bench/bench.py
+
+fuzz: setup
+	@fuzz/run.sh $(FUZZ_SECONDS)
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy -j$(JOBS) --workspace --all-targets -- -D warnings
+
+# Installs what is missing as root; says what is missing to anybody else.
+setup:
+	@PACKAGES="$(PACKAGES)" .ci/setup
+
+.PHONY: all test demo bench eval fuzz lint setup

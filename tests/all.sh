@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Runs every check, goes on after one that fails, and ends with the line `N passed, N failed, N skipped`.
+# A line `SKIPPED name: why` is a test, or a part of one, that could not be run on this machine.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+jobs=${JOBS:-2}
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+passed=0 failed=0 skipped=0
+failing=()
+
+# run NAME COMMAND…: a step of cargo tests counts its tests, any other counts as one.
+run() {
+    local name=$1 log="$logs/$1" status=0 start=$SECONDS
+    shift
+    printf '\n== %s\n' "$name"
+    "$@" 2>&1 | tee "$log" || status=1
+    local good bad none
+    good=$(sum "$log" passed) bad=$(sum "$log" failed) none=$(sum "$log" ignored)
+    if [ "$good$bad" = 00 ]; then
+        [ $status -eq 0 ] && good=1
+    fi
+    # A step can fail without a failed test: one that does not build, one that dies.
+    [ $status -eq 0 ] || [ "$bad" -gt 0 ] || bad=1
+    none=$((none + $(grep -c '^SKIPPED ' "$log")))
+    [ "$bad" -eq 0 ] || failing+=("$name: $(grep -E '^test .* FAILED$' "$log" | cut -d' ' -f2 | paste -sd' ')")
+    passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + none))
+    grep '^SKIPPED ' "$log" >>"$logs/skipped"
+    printf '== %s: %d s\n' "$name" $((SECONDS - start))
+}
+
+# Adds up a figure of cargo's `test result: ok. 3 passed; 0 failed; 1 ignored; …` lines.
+sum() {
+    grep -oE '^test result: .*' "$1" | grep -oE "[0-9]+ $2" | awk '{ n += $1 } END { print n + 0 }'
+}
+
+run formatting cargo fmt --all --check
+run clippy cargo clippy --quiet -j"$jobs" --workspace --all-targets -- -D warnings
+run zoo-facts make -s -C tests/zoo check
+run zoo-build make -s -C tests/zoo -j"$jobs"
+run zoo-code make -s -C tests/zoo code
+# Binaries and tests in one build, so that both share what they depend on.
+run build cargo build --quiet -j"$jobs" --workspace --all-targets
+export FAILSKETCH=$PWD/target/debug/failsketch
+run tests cargo test -j"$jobs" --workspace --no-fail-fast -- --test-threads "$jobs"
+[ ! -x fuzz/run.sh ] || run fuzzing fuzz/run.sh "${FUZZ_SECONDS:-60}"
+
+echo
+[ ! -s "$logs/skipped" ] || cat "$logs/skipped"
+printf 'FAILED %s\n' ${failing[@]+"${failing[@]}"} | grep -v '^FAILED $'
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
