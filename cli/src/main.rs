@@ -1,5 +1,6 @@
 //! `failsketch`: why did this program fail?
 
+mod accesses;
 mod args;
 mod input;
 mod load;

@@ -7,6 +7,7 @@ use sketch_render::term::Terminal;
 use sketch_render::{Reason, SliceStatement, StatementRef};
 use slicer::slice::{Slice, Why};
 
+use crate::accesses;
 use crate::sources::SourceText;
 
 /// A statement with its text.
@@ -66,7 +67,10 @@ pub fn first_statements(
                 Why::Call => Reason::Call,
                 Why::Thread => Reason::Thread,
             },
-            statement: statement(&item.statement, sources),
+            statement: StatementRef {
+                accesses: accesses::of_statement(slice, item.number),
+                ..statement(&item.statement, sources)
+            },
         })
         .collect();
     // The iterator is lazy: one more step tells whether anything is left.

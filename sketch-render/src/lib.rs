@@ -9,5 +9,6 @@ pub mod term;
 pub mod text;
 
 pub use model::{
-    Failure, FrameLine, Reason, SliceResult, SliceStatement, StatementRef, StaticSketch, ThreadStack,
+    Failure, FrameLine, NamedAccess, Reason, SliceResult, SliceStatement, StatementRef, StaticSketch,
+    ThreadStack,
 };

@@ -31,6 +31,8 @@ pub(super) struct Lvalue<'m, 'a> {
     pub handle: Option<(usize, Handle)>,
     /// What must still hold where the name is used.
     pub guards: Vec<Guard>,
+    /// Whether a pointer was followed.
+    pub is_pointed: bool,
 }
 
 /// Something that made a name right when it was found.
@@ -54,6 +56,7 @@ impl<'m, 'a> Lvalue<'m, 'a> {
             ty: variable.ty,
             handle: None,
             guards: Vec::new(),
+            is_pointed: false,
         }
     }
 
@@ -70,6 +73,7 @@ impl<'m, 'a> Lvalue<'m, 'a> {
     pub fn pointed(&self, wanted: Wanted) -> Option<Self> {
         let part = parts::pointed(self.ty, self.handle.map(|(_, handle)| handle), wanted)?;
         let mut pointer = self.clone();
+        pointer.is_pointed = true;
         if let Some((before, _)) = pointer.handle.take() {
             pointer.steps.truncate(before);
         }
@@ -189,6 +193,7 @@ impl<'m, 'a> Namer<'m, 'a> {
             ty: sources.ty(variable.ty?),
             handle: None,
             guards: Vec::new(),
+            is_pointed: false,
         };
         whole.part(Wanted {
             offset: i64::try_from(into).ok()?,

@@ -77,13 +77,15 @@ pub struct AccessName {
     pub root: Root,
     /// The way from there.
     pub steps: Vec<Step>,
+    /// Whether the memory is something that the variable points to, not a part of the variable itself.
+    pub is_pointed: bool,
 }
 
 impl AccessName {
-    /// Whether the memory is the variable itself or a part of it, not something that it points to.
+    /// Whether other threads may know the memory: it is not just this function's own variable.
     #[must_use]
-    pub fn is_own(&self) -> bool {
-        !self.steps.iter().any(|step| matches!(step, Step::Deref(_)))
+    pub fn may_be_shared(&self) -> bool {
+        self.is_pointed || matches!(self.root.kind, RootKind::Global | RootKind::ThreadLocal)
     }
 }
 
@@ -128,6 +130,7 @@ impl<'m, 'a> Namer<'m, 'a> {
             path: found.text()?,
             type_name: Some(found.ty.name()),
             root: (*found.root).clone(),
+            is_pointed: found.is_pointed,
             steps: found.steps,
         })
     }
