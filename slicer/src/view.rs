@@ -7,12 +7,13 @@ use std::sync::Arc;
 use iced_x86::{Instruction, InstructionInfoFactory};
 use program::code::{BlockId, Exit, FlowGraph, InstrIx, Target};
 use program::source::VarLocation;
-use program::values::{Gpr, State, Values};
+use program::values::{Gpr, PlacedAccess, State, Values};
 use program::{FunctionRef, LinkAddr, Module, Pc};
 
 use crate::cfg::{Cfg, of_flow};
 use crate::control::ControlDependence;
 use crate::dependence::effects::Effects;
+use crate::dependence::location::{Location, Overlap};
 use crate::dependence::summary::Summary;
 use crate::dominance::{DomTree, PostDomTree};
 
@@ -168,6 +169,23 @@ impl<'p, 'a> FunctionView<'p, 'a> {
             .filter(|block| block.exit.leaves())
             .map(program::code::Block::last)
             .collect()
+    }
+
+    /// What an access does to a wanted location. An element of a global array can be any of that array's, and
+    /// no neighbour's.
+    #[must_use]
+    pub fn overlap(&self, wanted: &Location, access: &PlacedAccess) -> Overlap {
+        if let (Location::Static { addr, .. }, Some(array), Some(_)) =
+            (wanted, access.place.static_addr(), access.place.index)
+        {
+            let object = self.module.object_around(array, 1);
+            return if object.contains(addr) {
+                Overlap::Partial
+            } else {
+                Overlap::None
+            };
+        }
+        wanted.overlap(&access.place, access.width)
     }
 
     /// Where the local variable ends that a stack offset is in, as the debug information has it at `at`.

@@ -122,7 +122,7 @@ fn step(view: &FunctionView<'_, '_>, ix: InstrIx, wanted: &Location) -> Step {
                 .accesses(ix)
                 .iter()
                 .filter(|access| access.kind != AccessKind::Read)
-                .map(|access| wanted.overlap(&access.place, access.width))
+                .map(|access| view.overlap(wanted, access))
                 .max_by_key(|overlap| match overlap {
                     Overlap::None => 0,
                     Overlap::Partial => 1,

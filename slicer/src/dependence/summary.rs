@@ -12,6 +12,8 @@ pub struct Summary {
     pub result: ResultOf,
     /// A bit for each argument that points to memory it writes.
     pub writes: u8,
+    /// Its first argument is a lock that it takes or releases: whether it returns depends on who holds it.
+    pub locks: bool,
 }
 
 /// What a library function's result depends on.
@@ -28,6 +30,7 @@ const fn summary(arguments: u8, result: ResultOf, writes: u8) -> Summary {
         arguments: Some(arguments),
         result,
         writes,
+        locks: false,
     }
 }
 
@@ -37,6 +40,7 @@ impl Summary {
         arguments: None,
         result: ResultOf::Arguments,
         writes: u8::MAX,
+        locks: false,
     };
 
     /// The summary of a library function by its symbol, with or without version and fortification.
@@ -65,17 +69,20 @@ impl Summary {
             "pthread_mutex_lock"
             | "pthread_mutex_unlock"
             | "pthread_mutex_trylock"
-            | "pthread_mutex_destroy"
-            | "pthread_cond_signal"
-            | "pthread_cond_broadcast"
-            | "pthread_cond_destroy"
             | "pthread_rwlock_rdlock"
             | "pthread_rwlock_wrlock"
             | "pthread_rwlock_unlock"
             | "pthread_spin_lock"
             | "pthread_spin_unlock"
             | "mtx_lock"
-            | "mtx_unlock"
+            | "mtx_unlock" => Self {
+                locks: true,
+                ..summary(1, Arguments, 0)
+            },
+            "pthread_mutex_destroy"
+            | "pthread_cond_signal"
+            | "pthread_cond_broadcast"
+            | "pthread_cond_destroy"
             | "cnd_signal" => summary(1, Arguments, 0),
             "pthread_cond_wait" | "cnd_wait" | "pthread_barrier_wait" => summary(2, Arguments, 0),
             "pthread_mutex_init" | "pthread_cond_init" => summary(2, Arguments, 1),

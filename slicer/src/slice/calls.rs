@@ -1,7 +1,7 @@
 //! Across calls: arguments, results, callers, and the threads that a function starts in.
 
 use program::code::{InstrIx, Target};
-use program::values::Gpr;
+use program::values::{Gpr, Place};
 use program::{FunctionRef, Pc};
 
 use super::around::passed_to_thread;
@@ -78,6 +78,14 @@ impl<'p, 'a> Slice<'p, 'a> {
         }
         for argument in self.arguments(view, point.ix) {
             self.want(here, view, point, Location::Register(argument));
+        }
+        // A call that waits for a lock depends on whoever took it.
+        let lock = view.library_summary(point.ix).filter(|summary| summary.locks);
+        let place = lock
+            .and_then(|_| view.state_before(point.ix))
+            .map(|state| Place::at(state.get(Gpr::RDI)));
+        if let Some(held) = place.and_then(|place| Location::of(&place, Some(8))) {
+            self.want(here, view, point, held);
         }
     }
 
@@ -371,7 +379,7 @@ fn outside(view: &FunctionView<'_, '_>, call: InstrIx, location: Location) -> Op
             width,
         } => {
             let state = view.state_before(call)?;
-            let place = program::values::Place::at(state.get(gpr).plus(offset));
+            let place = Place::at(state.get(gpr).plus(offset));
             Location::of(&place, Some(width))
         }
         Location::Object { .. } => None,

@@ -76,22 +76,23 @@ fn writes(view: &FunctionView<'_, '_>, ix: InstrIx, wanted: &Location) -> bool {
         .accesses(ix)
         .iter()
         .filter(|access| access.kind != AccessKind::Read)
-        .any(|access| wanted.overlap(&access.place, access.width) != Overlap::None);
+        .any(|access| view.overlap(wanted, access) != Overlap::None);
     stores || (view.is_call(ix) && is_lent(view, ix, wanted))
 }
 
-/// Whether a library call that writes through a pointer gets the global's address.
+/// Whether a library call gets the global's address and writes through it, or takes or releases it as a lock.
 fn is_lent(view: &FunctionView<'_, '_>, call: InstrIx, wanted: &Location) -> bool {
     let Some(summary) = view.library_summary(call) else {
         return false;
     };
-    if summary.writes == 0 || summary.arguments.is_none() {
+    if !summary.locks && (summary.writes == 0 || summary.arguments.is_none()) {
         return false;
     }
     let Some(state) = view.state_before(call) else {
         return false;
     };
     Gpr::ARGUMENTS.iter().enumerate().any(|(number, &gpr)| {
-        summary.writes_through(number) && wanted.overlap(&Place::at(state.get(gpr)), Some(8)) != Overlap::None
+        let changes = summary.writes_through(number) || (summary.locks && number == 0);
+        changes && wanted.overlap(&Place::at(state.get(gpr)), Some(8)) != Overlap::None
     })
 }
