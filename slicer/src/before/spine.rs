@@ -14,7 +14,7 @@ use super::{Calls, Frame, Link, Position, Root, Site};
 /// The spine, with the parts of each function that count.
 pub(super) struct Spine<F> {
     parts: BTreeMap<F, Parts>,
-    /// Functions whose frames are given by other threads' stacks: their callers are not searched for.
+    /// Functions whose frames are given by complete stacks: how far they got is not guessed.
     placed: BTreeSet<F>,
     roots: BTreeSet<Root>,
     /// `main` can have returned, or the stack began outside of what is known.
@@ -65,6 +65,10 @@ impl<F: Copy + Ord> Spine<F> {
         }
         for frame in failing {
             builder.place(frame);
+            // A report with several stacks has this one whole: how far its functions got is known as well.
+            if !others.is_empty() {
+                builder.spine.placed.insert(frame.function);
+            }
         }
         let outermost = others
             .iter()

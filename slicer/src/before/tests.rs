@@ -238,6 +238,23 @@ fn stacks_of_other_threads_say_how_far_they_got() {
 }
 
 #[test]
+fn the_creator_of_a_running_thread_got_no_further_than_its_own_stack_says() {
+    let mut program = Drawing::new(3);
+    let (start, worker, late) = (program.line(1), program.line(1), program.line(1));
+    program.roots.push((start, Root::Start));
+    program.link(Link::Call, (start, 0), MAIN);
+    program.link(Link::Creation, (MAIN, 0), worker);
+    program.link(Link::Call, (MAIN, 2), late);
+    let at = |function, position| Frame { function, position };
+    let running = vec![at(worker, inside(0))];
+    let before = Before::new(&program, &[at(MAIN, inside(1))], &[running.clone()]);
+    assert!(before.has_run(worker) && !before.has_run(late));
+    // The other way round: the thread fails while main stands before the call.
+    let before = Before::new(&program, &running, &[vec![at(MAIN, inside(1))]]);
+    assert!(!before.has_run(late), "what starts main is no second way into it");
+}
+
+#[test]
 fn a_taken_address_may_be_called_from_then_on() {
     let mut program = Drawing::new(3);
     let (callback, late) = (program.line(1), program.line(1));
