@@ -133,7 +133,12 @@ impl<'m, 'a> Namer<'m, 'a> {
 
     /// The bytes relative to one term of an address: the others are indices.
     fn wanted(&self, ix: InstrIx, address: &Address, root: Base, width: u64, depth: usize) -> Option<Wanted> {
-        let mut wanted = Wanted::bytes(address.number, width);
+        let mut wanted = Wanted {
+            offset: address.number,
+            width,
+            varying: Vec::new(),
+            members: Rc::clone(&self.members),
+        };
         for term in address.terms.iter().filter(|term| term.base != root) {
             let (name, held) = match self.index(ix, term, depth) {
                 Some((name, held)) => (Some(name), held),

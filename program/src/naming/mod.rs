@@ -41,6 +41,8 @@ use scope::InScope;
 const MOST_KEPT: usize = 256;
 /// Loads that are looked at for one name.
 const MOST_LOADS: u32 = 128;
+/// Members of structures that are looked at for one name.
+const MOST_MEMBERS: usize = 1 << 16;
 
 /// The variable that a path begins with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -98,6 +100,7 @@ pub struct Namer<'m, 'a> {
     scopes: RefCell<HashMap<InstrIx, Rc<Vec<InScope<'m, 'a>>>>>,
     factory: RefCell<InstructionInfoFactory>,
     loads: Cell<u32>,
+    members: Rc<Cell<usize>>,
 }
 
 impl<'m, 'a> Namer<'m, 'a> {
@@ -112,6 +115,7 @@ impl<'m, 'a> Namer<'m, 'a> {
             scopes: RefCell::default(),
             factory: RefCell::new(InstructionInfoFactory::new()),
             loads: Cell::new(0),
+            members: Rc::default(),
         }
     }
 
@@ -125,6 +129,7 @@ impl<'m, 'a> Namer<'m, 'a> {
         let stands_in_it = (0..instr.op_count()).any(|op| instr.op_kind(op) == OpKind::Memory);
         let width = u64::from(access.width?);
         self.loads.set(MOST_LOADS);
+        self.members.set(MOST_MEMBERS);
         let found = self.memory(ix, width, DEEPEST).filter(|_| stands_in_it)?;
         Some(AccessName {
             path: found.text()?,

@@ -1,13 +1,14 @@
 //! From a piece of memory to the innermost part of it that holds some bytes.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use super::path::{PointerKind, Step, Subscript};
 use super::wrappers::{self, Handle};
 use crate::source::{Member, Type, TypeKind};
 
 /// A type that contains itself ends here.
 const DEEPEST: usize = 32;
-/// A structure of more members than anybody writes.
-const MOST_MEMBERS: usize = 4096;
 
 /// A varying part of an address: so many bytes for each step of an index.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub(super) struct Wanted {
     pub offset: i64,
     pub width: u64,
     pub varying: Vec<Varying>,
+    /// Members that may still be looked at for this name: unions of unions of unions have an end.
+    pub members: Rc<Cell<usize>>,
 }
 
 struct Index {
@@ -42,12 +45,19 @@ pub(super) struct Part<'s, 'a> {
 }
 
 impl Wanted {
-    pub fn bytes(offset: i64, width: u64) -> Self {
+    /// Other bytes of another piece of memory, for the same name.
+    pub fn others(&self, offset: i64, width: u64) -> Self {
         Self {
             offset,
             width,
             varying: Vec::new(),
+            members: Rc::clone(&self.members),
         }
+    }
+
+    fn spend(&self, members: usize) -> Option<()> {
+        self.members.set(self.members.get().checked_sub(members + 1)?);
+        Some(())
     }
 
     /// Takes the indices that go in steps of `stride` bytes; the subscript they make, if there are any.
@@ -87,7 +97,8 @@ pub(super) fn pointed<'s, 'a>(
         _ => wrappers::pointer_kind(pointer)?,
     };
     let mut steps = vec![Step::Deref(kind)];
-    let one = kind == PointerKind::Alias;
+    // A reference refers to one object; only slices and vectors have more behind theirs.
+    let one = kind == PointerKind::Alias || kind == PointerKind::Auto && handle.is_none();
     let size = target.size().filter(|&size| size > 0);
     if let Some(size) = size
         && !one
@@ -150,13 +161,13 @@ fn in_structure<'s, 'a>(
 ) -> Option<Part<'s, 'a>> {
     let ty = part.ty;
     let members = ty.members();
-    if members.len() > MOST_MEMBERS {
-        return None;
+    wanted.spend(members.len())?;
+    let mut touched: Vec<&Member> = Vec::new();
+    for member in &members {
+        if touches(ty, member, offset, &wanted)? {
+            touched.push(member);
+        }
     }
-    let touched: Vec<&Member> = members
-        .iter()
-        .filter(|member| touches(ty, member, offset, wanted.width))
-        .collect();
     let holding = touched
         .iter()
         .filter(|member| holds(ty, member, offset, wanted.width));
@@ -200,55 +211,6 @@ fn in_structure<'s, 'a>(
         }
         _ => whole(),
     }
-}
-
-/// Whether a member has any of the bytes.
-fn touches(whole: Type<'_, '_>, member: &Member, offset: u64, width: u64) -> bool {
-    let ty = whole.sources().ty(member.ty);
-    let end = offset.saturating_add(width);
-    if let Some((start, length)) = member.bits {
-        let last = start.saturating_add(length.max(1)) - 1;
-        return start / 8 < end && offset <= last / 8;
-    }
-    let is_structure = matches!(ty.stripped().kind(), TypeKind::Struct | TypeKind::Union);
-    // Empty base classes and variants without content take a byte that others use; a tag has no name.
-    if is_structure && ty.members().is_empty() || member.name.is_none() && !is_structure {
-        return false;
-    }
-    let after = match ty.size() {
-        Some(size) if !is_open(ty) => member.offset.saturating_add(size),
-        _ => u64::MAX,
-    };
-    member.offset < end && offset < after
-}
-
-fn holds(whole: Type<'_, '_>, member: &Member, offset: u64, width: u64) -> bool {
-    if member.bits.is_some() {
-        return true;
-    }
-    let ty = whole.sources().ty(member.ty);
-    let inside = offset.checked_sub(member.offset);
-    let end = inside.and_then(|inside| inside.checked_add(width));
-    inside.is_some() && is_open(ty) || ty.size().zip(end).is_some_and(|(size, end)| end <= size)
-}
-
-/// A running number may count outer elements as well: which one it is in is not known, and behind a pointer
-/// not even that the pointer's own object is meant.
-fn forget_outer(steps: &mut [Step]) -> Option<()> {
-    for step in steps {
-        match step {
-            Step::Element(subscript) => *subscript = Subscript::Unknown,
-            Step::Deref(PointerKind::Alias | PointerKind::Auto) | Step::Member(_) => {}
-            Step::Deref(PointerKind::Arrow | PointerKind::Raw) => return None,
-        }
-    }
-    Some(())
-}
-
-/// Whether an array has no end: a flexible member.
-fn is_open(ty: Type<'_, '_>) -> bool {
-    let first = ty.dimensions().first().copied();
-    first.is_some_and(|length| matches!(length, None | Some(0)))
 }
 
 fn in_array<'s, 'a>(
@@ -298,4 +260,57 @@ fn in_array<'s, 'a>(
     let start = u64::try_from(wanted.offset).ok()?;
     let inside = start.checked_add(wanted.width)? <= array.size()?;
     (several && inside).then_some(part)
+}
+
+/// Whether a member has any of the bytes; `None` when it takes too long to tell.
+fn touches(whole: Type<'_, '_>, member: &Member, offset: u64, wanted: &Wanted) -> Option<bool> {
+    let ty = whole.sources().ty(member.ty);
+    let end = offset.saturating_add(wanted.width);
+    if let Some((start, length)) = member.bits {
+        let last = start.saturating_add(length.max(1)) - 1;
+        return Some(start / 8 < end && offset <= last / 8);
+    }
+    let after = match ty.size() {
+        Some(size) if !is_open(ty) => member.offset.saturating_add(size),
+        _ => u64::MAX,
+    };
+    if member.offset >= end || offset >= after {
+        return Some(false);
+    }
+    // Empty base classes and variants without content take a byte that others use; a tag has no name.
+    if !matches!(ty.stripped().kind(), TypeKind::Struct | TypeKind::Union) {
+        return Some(member.name.is_some());
+    }
+    let inner = ty.members().len();
+    wanted.spend(inner)?;
+    Some(inner > 0)
+}
+
+fn holds(whole: Type<'_, '_>, member: &Member, offset: u64, width: u64) -> bool {
+    if member.bits.is_some() {
+        return true;
+    }
+    let ty = whole.sources().ty(member.ty);
+    let inside = offset.checked_sub(member.offset);
+    let end = inside.and_then(|inside| inside.checked_add(width));
+    inside.is_some() && is_open(ty) || ty.size().zip(end).is_some_and(|(size, end)| end <= size)
+}
+
+/// A running number may count outer elements as well: which one it is in is not known, and behind a pointer
+/// not even that the pointer's own object is meant.
+fn forget_outer(steps: &mut [Step]) -> Option<()> {
+    for step in steps {
+        match step {
+            Step::Element(subscript) => *subscript = Subscript::Unknown,
+            Step::Deref(PointerKind::Alias | PointerKind::Auto) | Step::Member(_) => {}
+            Step::Deref(PointerKind::Arrow | PointerKind::Raw) => return None,
+        }
+    }
+    Some(())
+}
+
+/// Whether an array has no end: a flexible member.
+fn is_open(ty: Type<'_, '_>) -> bool {
+    let first = ty.dimensions().first().copied();
+    first.is_some_and(|length| matches!(length, None | Some(0)))
 }

@@ -157,7 +157,7 @@ fn pointed_from<'m, 'a>(
     if known != base {
         return None;
     }
-    let word = Wanted::bytes(i64::try_from(into).ok()?, 8);
+    let word = wanted.others(i64::try_from(into).ok()?, 8);
     let mut pointer = Lvalue::variable(variable).part(word)?;
     pointer.guards.push(Guard::Held {
         name: variable.root.name.clone(),

@@ -17,12 +17,13 @@ pub(super) enum Handle {
 
 const LIBRARIES: [&str; 4] = ["std::", "core::", "alloc::", "__gnu_cxx::"];
 
-const HANDLES: [(&str, Handle); 13] = [
+const HANDLES: [(&str, Handle); 14] = [
     ("std::unique_ptr<", Handle::One(PointerKind::Arrow)),
     ("std::shared_ptr<", Handle::One(PointerKind::Arrow)),
     ("std::__shared_ptr<", Handle::One(PointerKind::Arrow)),
     ("std::vector<", Handle::Many),
     ("std::reference_wrapper<", Handle::One(PointerKind::Alias)),
+    ("alloc::boxed::Box<[", Handle::Many),
     ("alloc::boxed::Box<", Handle::One(PointerKind::Auto)),
     ("alloc::sync::Arc<", Handle::One(PointerKind::Auto)),
     ("alloc::rc::Rc<", Handle::One(PointerKind::Auto)),
