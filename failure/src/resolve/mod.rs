@@ -9,7 +9,7 @@ mod hang;
 mod place;
 
 use program::source::SourceFrame;
-use program::{Pc, Program};
+use program::{ModuleId, Pc, Program};
 use thiserror::Error;
 
 use crate::frames::{self, RuntimeRole};
@@ -17,6 +17,9 @@ use crate::report::{Kind, Position, Report, Signal, Source};
 use place::Places;
 
 pub use hang::{Waiting, waiting};
+
+/// The file that the user gave; libraries come after it.
+const EXECUTABLE: ModuleId = ModuleId(0);
 
 /// A report and a program that do not belong together.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -143,7 +146,7 @@ pub fn resolve(report: &Report, program: &Program<'_>) -> Result<Failure, Resolv
     if threads
         .iter()
         .flat_map(|thread| &thread.frames)
-        .all(|frame| frame.pc.is_none())
+        .all(|frame| frame.pc.is_none_or(|pc| pc.module != EXECUTABLE))
     {
         return Err(ResolveError::NotInProgram {
             frames,
