@@ -10,5 +10,6 @@ pub mod failing;
 pub mod folder;
 pub mod gdb;
 pub mod process;
+pub mod sample;
 pub mod skip;
 pub mod zoo;

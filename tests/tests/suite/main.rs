@@ -3,5 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
 
 mod answer;
+mod bad_input;
+mod contract;
+mod damage;
 mod trace_text;
 mod zoo_slice;

@@ -1,12 +1,11 @@
 //! The text of a stack trace, from every tool that prints one, leads to the statement that the core leads to.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
-use failsketch_tests::facts::{Place, marks_of};
 use failsketch_tests::failing::{HangCore, fail};
 use failsketch_tests::folder::Folder;
+use failsketch_tests::sample::Sample;
 use failsketch_tests::skip::skipped;
 use failsketch_tests::{gdb, process, zoo};
 
@@ -100,66 +99,18 @@ fn another_build_in_coredumpctl_is_said() {
     assert_eq!(error.lines().count(), 1, "{error}");
 }
 
-/// A program of `tests/programs`, compiled, with the statement that its mark says.
-struct Sample {
-    folder: Folder,
-    exe: PathBuf,
-    expected: String,
-}
-
-fn sample(source: &str, function: &str, compiler: &[&str]) -> Sample {
-    let folder = Folder::new("sample");
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("programs")
-        .join(source);
-    let marks = marks_of(&std::fs::read_to_string(&path).unwrap());
-    let (_, line) = marks.iter().find(|(mark, _)| mark == "@fail").unwrap();
-    let place = Place {
-        file: source.to_owned(),
-        line: *line,
-    };
-    let mut command = Command::new(compiler[0]);
-    command
-        .args(&compiler[1..])
-        .arg("-g")
-        .arg(path)
-        .args(["-o", "program"]);
-    let _ = process::tool(&mut command, folder.path());
-    Sample {
-        exe: folder.path().join("program"),
-        folder,
-        expected: format!("{function} {place}"),
-    }
-}
-
-impl Sample {
-    /// What the program prints while it fails.
-    fn stderr(&self, environment: (&str, &str)) -> String {
-        // ThreadSanitizer needs its memory where randomisation may put something else.
-        let mut command = Command::new("setarch");
-        command
-            .arg("-R")
-            .arg(&self.exe)
-            .env(environment.0, environment.1)
-            .current_dir(self.folder.path());
-        let done = process::run(&mut command, b"", Duration::from_secs(60), |_| ());
-        assert!(!done.hung, "{} hangs", self.exe.display());
-        done.stderr
-    }
-}
-
 #[test]
 fn of_address_sanitizer() {
     let mut problems = Problems::default();
     for compiler in ["gcc", "clang"] {
         for level in ["-O0", "-O2"] {
-            let sample = sample("freed.c", "length_of", &[compiler, level, "-fsanitize=address"]);
+            let sample = Sample::build("freed.c", &[compiler, level, "-fsanitize=address"]);
             let text = sample.stderr(("ASAN_OPTIONS", "symbolize=1"));
             problems.expect(
                 &format!("{compiler} {level}"),
                 &text,
                 &sample.exe,
-                &sample.expected,
+                &format!("length_of {}", sample.fails_at),
             );
         }
     }
@@ -170,13 +121,18 @@ fn of_address_sanitizer() {
 fn of_thread_sanitizer() {
     let mut problems = Problems::default();
     for compiler in ["gcc", "clang"] {
-        let sample = sample("race.c", "count", &[compiler, "-O1", "-fsanitize=thread"]);
+        let sample = Sample::build("race.c", &[compiler, "-O1", "-fsanitize=thread"]);
         let text = sample.stderr(("TSAN_OPTIONS", "symbolize=1"));
         if text.contains("unexpected memory mapping") {
             skipped("ThreadSanitizer does not run on this kernel");
             return;
         }
-        problems.expect(compiler, &text, &sample.exe, &sample.expected);
+        problems.expect(
+            compiler,
+            &text,
+            &sample.exe,
+            &format!("count {}", sample.fails_at),
+        );
     }
     problems.report();
 }
@@ -185,10 +141,15 @@ fn of_thread_sanitizer() {
 fn of_a_rust_backtrace() {
     let mut problems = Problems::default();
     for level in ["opt-level=0", "opt-level=2"] {
-        let sample = sample("panics.rs", "panics::Board::score", &["rustc", "-C", level]);
+        let sample = Sample::build("panics.rs", &["rustc", "-C", level]);
         for amount in ["1", "full"] {
             let text = sample.stderr(("RUST_BACKTRACE", amount));
-            problems.expect(&format!("{level} {amount}"), &text, &sample.exe, &sample.expected);
+            problems.expect(
+                &format!("{level} {amount}"),
+                &text,
+                &sample.exe,
+                &format!("panics::Board::score {}", sample.fails_at),
+            );
         }
     }
     problems.report();
@@ -203,13 +164,14 @@ fn of_glibc_backtrace() {
         ["-O0", "-pie"],
         ["-O2", "-pie"],
     ] {
-        let sample = sample(
-            "handler.c",
-            "release",
-            &["gcc", options[0], options[1], "-rdynamic"],
-        );
+        let sample = Sample::build("handler.c", &["gcc", options[0], options[1], "-rdynamic"]);
         let text = sample.stderr(("LC_ALL", "C"));
-        problems.expect(&options.join(" "), &text, &sample.exe, &sample.expected);
+        problems.expect(
+            &options.join(" "),
+            &text,
+            &sample.exe,
+            &format!("release {}", sample.fails_at),
+        );
     }
     problems.report();
 }

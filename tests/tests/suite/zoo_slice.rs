@@ -13,16 +13,8 @@ const WHOLE: usize = 100_000;
 
 /// What does not hold yet, by program and level. An entry that holds is an error: take it out.
 const KNOWN: &[(&str, &str)] = &[
-    ("apache-log-index", "O0"),
-    ("apache-log-index", "O2"),
-    ("ledger-transfer", "O0"),
+    // Line 39 has no row of its own: all of it is inlined from the standard library.
     ("ledger-transfer", "O2"),
-    ("memcached-incr", "O2"),
-    ("mozilla-io-pending", "O0"),
-    ("mozilla-io-pending", "O2"),
-    ("mysql-redo-pending", "O0"),
-    ("mysql-redo-pending", "O2"),
-    ("rate-catalog", "O2"),
 ];
 
 macro_rules! programs {
