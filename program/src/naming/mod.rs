@@ -32,6 +32,7 @@ use iced_x86::{InstructionInfoFactory, OpKind};
 use crate::addr::LinkAddr;
 use crate::code::{FlowGraph, InstrIx};
 use crate::module::Module;
+use crate::source::TypeKind;
 use crate::values::{PlacedAccess, State, Values};
 use memory::DEEPEST;
 pub use path::{PointerKind, Step, Subscript};
@@ -131,6 +132,10 @@ impl<'m, 'a> Namer<'m, 'a> {
         self.loads.set(MOST_LOADS);
         self.members.set(MOST_MEMBERS);
         let found = self.memory(ix, width, DEEPEST).filter(|_| stands_in_it)?;
+        // The place of a C++ reference itself has no name: its name means what it refers to.
+        if found.ty.stripped().kind() == TypeKind::Reference {
+            return None;
+        }
         Some(AccessName {
             path: found.text()?,
             type_name: Some(found.ty.name()),

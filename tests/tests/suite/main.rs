@@ -6,5 +6,6 @@ mod answer;
 mod bad_input;
 mod contract;
 mod damage;
+mod names;
 mod trace_text;
 mod zoo_slice;
