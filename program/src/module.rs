@@ -13,6 +13,9 @@ use crate::elf::{Elf, ElfError, SymbolKind};
 use crate::files::Files;
 use crate::source::{DebugStatus, Sources};
 
+/// How many symbols may name parts of one object.
+const NESTED_OBJECTS: usize = 8;
+
 /// Source positions, line and column, that belong to a function's braces.
 type Boundaries = Arc<[(u32, u16)]>;
 
@@ -24,6 +27,7 @@ pub struct Module<'a> {
     code: Code<'a>,
     sources: Sources<'a>,
     exports: OnceLock<HashMap<&'a str, LinkAddr>>,
+    objects: OnceLock<Vec<(LinkAddr, LinkAddr)>>,
     boundaries: Mutex<HashMap<FunctionId, Boundaries>>,
 }
 
@@ -43,6 +47,7 @@ impl<'a> Module<'a> {
             code,
             sources,
             exports: OnceLock::new(),
+            objects: OnceLock::new(),
             boundaries: Mutex::default(),
         })
     }
@@ -187,13 +192,32 @@ impl<'a> Module<'a> {
     /// The global object around an address: as the symbols have it, else just the bytes asked for.
     #[must_use]
     pub fn object_around(&self, addr: LinkAddr, width: u32) -> LinkRange {
-        let bytes = addr..addr.offset(i64::from(width.max(1)));
-        self.elf
-            .data_symbols()
-            .filter(|symbol| symbol.kind == SymbolKind::Data)
-            .map(|symbol| symbol.addr..LinkAddr(symbol.addr.0.saturating_add(symbol.size)))
-            .find(|range| range.contains(&addr))
-            .unwrap_or(bytes)
+        self.object_at(addr)
+            .unwrap_or_else(|| addr..addr.offset(i64::from(width.max(1))))
+    }
+
+    /// The global object around an address, where a symbol names one.
+    #[must_use]
+    pub fn object_at(&self, addr: LinkAddr) -> Option<LinkRange> {
+        let objects = self.objects.get_or_init(|| {
+            let symbols = self
+                .elf
+                .data_symbols()
+                .filter(|symbol| symbol.kind == SymbolKind::Data);
+            let ranges =
+                symbols.map(|symbol| (symbol.addr, LinkAddr(symbol.addr.0.saturating_add(symbol.size))));
+            let mut ranges: Vec<_> = ranges.collect();
+            ranges.sort_unstable();
+            ranges.dedup();
+            ranges
+        });
+        // Aliases and members overlap: of those that start at or before the address, the nearest that has it.
+        let after = objects.partition_point(|(start, _)| *start <= addr);
+        let nearest = objects.get(..after)?.iter().rev().take(NESTED_OBJECTS);
+        nearest
+            .copied()
+            .find(|(_, end)| addr < *end)
+            .map(|(start, end)| start..end)
     }
 }
 

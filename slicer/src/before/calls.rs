@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use program::code::{AddressTaken, InstrIx, ReferenceKind};
-use program::elf::{ElfKind, SymbolKind};
+use program::elf::ElfKind;
 use program::{FunctionRef, LinkAddr, LinkRange, Module, ModuleId, Pc, Program};
 
 use super::{Before, Calls, Frame, Link, Position, Root, Site};
@@ -178,13 +178,8 @@ fn leads(calls: &[Pc], function: FunctionRef, of: &ProgramCalls<'_, '_>) -> bool
 
 /// The table that a slot is part of: the object that a symbol names, else what may come before the slot.
 fn table_around(module: &Module<'_>, slot: LinkAddr) -> LinkRange {
-    let objects = module
-        .elf()
-        .data_symbols()
-        .filter(|symbol| symbol.kind == SymbolKind::Data);
-    let mut ranges = objects.map(|symbol| symbol.addr..LinkAddr(symbol.addr.0.saturating_add(symbol.size)));
-    ranges
-        .find(|range| range.contains(&slot))
+    module
+        .object_at(slot)
         .unwrap_or(slot.offset(-TABLE)..slot.offset(8))
 }
 

@@ -247,7 +247,7 @@ fn the_creator_of_a_running_thread_got_no_further_than_its_own_stack_says() {
     program.link(Link::Call, (MAIN, 2), late);
     let at = |function, position| Frame { function, position };
     let running = vec![at(worker, inside(0))];
-    let before = Before::new(&program, &[at(MAIN, inside(1))], &[running.clone()]);
+    let before = Before::new(&program, &[at(MAIN, inside(1))], std::slice::from_ref(&running));
     assert!(before.has_run(worker) && !before.has_run(late));
     // The other way round: the thread fails while main stands before the call.
     let before = Before::new(&program, &running, &[vec![at(MAIN, inside(1))]]);
