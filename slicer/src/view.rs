@@ -4,7 +4,7 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use iced_x86::{Instruction, InstructionInfoFactory};
+use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic};
 use program::code::{BlockId, Exit, FlowGraph, InstrIx, Target};
 use program::source::VarLocation;
 use program::values::{Gpr, PlacedAccess, State, Values};
@@ -124,6 +124,20 @@ impl<'p, 'a> FunctionView<'p, 'a> {
     #[must_use]
     pub fn is_call(&self, ix: InstrIx) -> bool {
         self.call_target(ix).is_some()
+    }
+
+    /// Whether an instruction just moves a value between registers and the function's own frame.
+    #[must_use]
+    pub fn is_move(&self, ix: InstrIx) -> bool {
+        let plain = self.instruction(ix).is_some_and(|instr| {
+            use Mnemonic::{Mov, Movapd, Movaps, Movd, Movq, Movsd, Movss, Movsx, Movsxd, Movups, Movzx};
+            let moves = [
+                Mov, Movzx, Movsx, Movsxd, Movd, Movq, Movss, Movsd, Movaps, Movapd, Movups,
+            ];
+            moves.contains(&instr.mnemonic())
+        });
+        let outside = |access: &PlacedAccess| access.place.stack_offset().is_none();
+        plain && !self.values.accesses(ix).iter().any(outside)
     }
 
     /// The function's blocks as a graph.

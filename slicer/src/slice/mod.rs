@@ -5,6 +5,7 @@
 //! of a global only when their turn comes: σ statements cost what σ statements cost.
 
 mod around;
+mod callers;
 mod calls;
 mod context;
 mod criterion;
@@ -78,6 +79,23 @@ struct Here {
     hops: u32,
     /// The statement that everything found now is needed by.
     from: u32,
+    /// The step to the next statement was counted already, for this reason: it led across a call.
+    paid: Option<Why>,
+    /// The instruction only moves a value within the frame: what made the value is no further away. Optimised
+    /// code has few such moves, unoptimised code is full of them; distances should not tell the two apart.
+    moving: bool,
+}
+
+impl Here {
+    fn of(queued: &Queued, from: u32) -> Self {
+        Self {
+            distance: queued.distance,
+            hops: queued.hops,
+            from,
+            paid: None,
+            moving: false,
+        }
+    }
 }
 
 impl<'p, 'a> Slice<'p, 'a> {
@@ -192,38 +210,36 @@ impl<'p, 'a> Slice<'p, 'a> {
         Some((function, view.flow.containing(inside.addr)?))
     }
 
-    /// Notes that an instruction is in the slice; gives the statement to emit, if it is a new one, and the
-    /// number of the statement that further dependences come from.
+    /// Notes that an instruction is in the slice; gives the statement to emit, if it is a new one, and where
+    /// further dependences come from.
     fn note(
         &mut self,
         view: &FunctionView<'p, 'a>,
         queued: &Queued,
         ix: InstrIx,
-    ) -> (Option<SliceStatement>, u32) {
-        let Some(pc) = view.pc(ix) else {
-            return (None, queued.from);
-        };
-        let Attribution::Statement(statement) = self.program.statement_at(pc) else {
-            return (None, queued.from);
+    ) -> (Option<SliceStatement>, Here) {
+        let attribution = view.pc(ix).map(|pc| self.program.statement_at(pc));
+        let Some(Attribution::Statement(statement)) = attribution else {
+            return (None, Here::of(queued, queued.from));
         };
         let next = u32::try_from(self.instructions.len()).unwrap_or(u32::MAX);
         let number = *self.numbers.entry(statement.key()).or_insert(next);
+        let here = Here::of(queued, number);
         if number != next {
             if let Some(list) = self.instructions.get_mut(number as usize) {
                 list.push((view.id, ix));
             }
-            return (None, number);
+            return (None, here);
         }
         self.instructions.push(vec![(view.id, ix)]);
-        let because_of = if next == 0 { 0 } else { queued.from };
         let emitted = SliceStatement {
             number,
             distance: queued.distance,
             why: queued.why,
-            because_of,
+            because_of: if next == 0 { 0 } else { queued.from },
             statement,
         };
-        (Some(emitted), number)
+        (Some(emitted), here)
     }
 }
 

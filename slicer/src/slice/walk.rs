@@ -15,11 +15,7 @@ use crate::view::FunctionView;
 impl<'p, 'a> Slice<'p, 'a> {
     /// Works on one task; gives the statement that it added to the slice, if any.
     pub(super) fn work_on(&mut self, queued: &Queued) -> Option<SliceStatement> {
-        let here = Here {
-            distance: queued.distance,
-            hops: queued.hops,
-            from: queued.from,
-        };
+        let here = Here::of(queued, queued.from);
         match queued.task {
             Task::Visit(point, role) => self.visit(queued, point, role),
             Task::Result(point, location) => self.visit_result(queued, point, location),
@@ -40,17 +36,13 @@ impl<'p, 'a> Slice<'p, 'a> {
 
     fn visit(&mut self, queued: &Queued, point: Point, role: Role) -> Option<SliceStatement> {
         let view = self.view(point.function)?;
-        let (emitted, from) = self.note(&view, queued, point.ix);
-        let here = Here {
-            distance: queued.distance,
-            hops: queued.hops,
-            from,
-        };
+        let (emitted, here) = self.note(&view, queued, point.ix);
         if view.is_call(point.ix) {
             self.inputs_of_call(here, &view, point, role);
         } else {
+            let moving = view.is_move(point.ix);
             for location in uses(&view, point.ix, role) {
-                self.want(here, &view, point, location);
+                self.want(Here { moving, ..here }, &view, point, location);
             }
         }
         self.depend_on_control(here, &view, point);
@@ -59,12 +51,7 @@ impl<'p, 'a> Slice<'p, 'a> {
 
     fn visit_result(&mut self, queued: &Queued, point: Point, location: Location) -> Option<SliceStatement> {
         let view = self.view(point.function)?;
-        let (emitted, from) = self.note(&view, queued, point.ix);
-        let here = Here {
-            distance: queued.distance,
-            hops: queued.hops,
-            from,
-        };
+        let (emitted, here) = self.note(&view, queued, point.ix);
         self.result_of_call(here, &view, point, location);
         self.depend_on_control(here, &view, point);
         emitted
@@ -109,6 +96,7 @@ impl<'p, 'a> Slice<'p, 'a> {
                     width,
                 } => {
                     let point = Point { ix: call, ..point };
+                    let here = Here { paid: None, ..here };
                     self.lent_to_call(here, view, point, argument, offset, width);
                 }
             }
@@ -116,16 +104,13 @@ impl<'p, 'a> Slice<'p, 'a> {
         if let Location::Static { addr, width } = location {
             self.push_later(here, Task::Writers(point.function, addr, width), Why::Data);
         } else if reaching.from_entry {
-            self.push_later(
-                here,
-                Task::Argument(point.function, point.context, location),
-                Why::Call,
-            );
+            let task = Task::Argument(point.function, point.context, location);
+            self.push_later(here, task, here.paid.unwrap_or(Why::Call));
         }
     }
 
-    /// Queues an instruction: at this distance if it belongs to the statement we come from (or to none), one
-    /// further if it belongs to another.
+    /// Queues an instruction: at this distance if it belongs to the statement we come from (or to none), or if
+    /// the step was paid for; else one further.
     pub(super) fn push_visit(
         &mut self,
         here: Here,
@@ -155,7 +140,8 @@ impl<'p, 'a> Slice<'p, 'a> {
         let (cost, line) = match self.program.statement_at(pc) {
             Attribution::Statement(statement) => {
                 let same = self.numbers.get(&statement.key()) == Some(&here.from);
-                (u32::from(!same), statement.line.unwrap_or(0))
+                let free = same || here.moving || here.paid.is_some();
+                (u32::from(!free), statement.line.unwrap_or(0))
             }
             Attribution::CompilerMade | Attribution::Library => (0, 0),
         };
@@ -165,7 +151,7 @@ impl<'p, 'a> Slice<'p, 'a> {
             line: Reverse(line),
             serial: 0,
             task,
-            why,
+            why: here.paid.unwrap_or(why),
             from: here.from,
         });
     }
