@@ -6,7 +6,8 @@
 //! - [`flow`] is the control flow of one function: `descent` reads instructions, `jump_table`,
 //!   `switches` and `no_return` tell where they lead, `layout` makes blocks of them
 //! - [`access`] tells which memory an instruction reads and writes
-//! - [`xref`] finds who calls a function and who refers to a variable, by a `scan` of the code
+//! - [`xref`] finds who calls a function and who refers to a variable, by `places`: a `scan` of the code, or
+//!   an index of it
 //! - [`sweep`] goes over all functions at once
 
 pub mod access;
@@ -19,6 +20,7 @@ mod jump_table;
 mod layout;
 pub mod names;
 mod no_return;
+mod places;
 mod scan;
 pub mod sweep;
 mod switches;
@@ -37,6 +39,7 @@ pub use xref::{AddressTaken, CallSite, Reference, ReferenceKind};
 
 use context::{CALLEE_DEPTH, Context};
 use no_return::NoReturn;
+use places::Places;
 use unwind::UnwindTable;
 
 use crate::elf::Elf;
@@ -53,6 +56,7 @@ pub struct Code<'a> {
     functions: Functions<'a>,
     no_return: NoReturn,
     unwind: OnceLock<UnwindTable<'a>>,
+    places: Places,
     flows: Vec<Shard>,
 }
 
@@ -68,6 +72,7 @@ impl<'a> Code<'a> {
             functions,
             no_return,
             unwind: OnceLock::new(),
+            places: Places::default(),
             flows,
         }
     }

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use crate::addr::{LinkAddr, LinkRange};
 
 /// Immediates of up to four bytes may stand between a displacement and the end of its instruction.
-const MAX_TRAILING: u64 = 4;
+pub(super) const MAX_TRAILING: u64 = 4;
 
 /// Bytes that are tested at once.
 const BLOCK: usize = 512;

@@ -6,7 +6,6 @@ use super::Code;
 use super::access::{AccessKind, accesses};
 use super::flow::{Exit, FlowGraph, InstrIx, Target};
 use super::functions::FunctionId;
-use super::scan::{Relative, scan};
 use crate::addr::{LinkAddr, LinkRange};
 use crate::elf::{ImportId, Linkage, Pointer};
 
@@ -172,30 +171,19 @@ impl Code<'_> {
         if range.start >= range.end {
             return;
         }
-        let mut ways = vec![Relative::ToInstruction];
-        if self.elf().is_fixed() {
-            ways.push(Relative::ToZero);
-        }
-        for code in self.elf().code_ranges() {
-            let Some(bytes) = self.elf().bytes_at(code.start, code.end.0 - code.start.0) else {
+        for place in self.places.leading_to(self.elf(), range) {
+            let Some(function) = self.functions().at(place) else {
                 continue;
             };
-            for way in &ways {
-                for place in scan(bytes, code.start, range, *way) {
-                    let Some(function) = self.functions().at(place) else {
-                        continue;
-                    };
-                    let graph = self.flow(function);
-                    let Some(ix) = graph.containing(place) else {
-                        continue;
-                    };
-                    let Some(instruction) = graph.instruction(ix) else {
-                        continue;
-                    };
-                    if let Some(kind) = refers(instruction, range) {
-                        each(&graph, ix, kind);
-                    }
-                }
+            let graph = self.flow(function);
+            let Some(ix) = graph.containing(place) else {
+                continue;
+            };
+            let Some(instruction) = graph.instruction(ix) else {
+                continue;
+            };
+            if let Some(kind) = refers(instruction, range) {
+                each(&graph, ix, kind);
             }
         }
     }

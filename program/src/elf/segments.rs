@@ -88,6 +88,12 @@ impl<'a> Segments<'a> {
         self.loads.first().map(|load| LinkAddr(load.start))
     }
 
+    /// From the first byte of the first segment to the last of the last.
+    pub(crate) fn extent(&self) -> Option<LinkRange> {
+        let end = self.loads.iter().map(|load| load.end).max()?;
+        Some(self.lowest()?..LinkAddr(end))
+    }
+
     /// Whether an address belongs to the loaded image, file-backed or zero-initialised.
     #[must_use]
     pub fn contains(&self, addr: LinkAddr) -> bool {
