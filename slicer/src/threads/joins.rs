@@ -29,7 +29,7 @@ impl ThreadModel<'_, '_> {
         let Some(at) = self.look.at(creator) else {
             return Vec::new();
         };
-        let here = self.creations().iter().filter(|site| site.creator == creator);
+        let here = self.created_in(creator).into_iter();
         let places: BTreeSet<InstrIx> = here.clone().filter_map(|site| at.flow.at(site.at.addr)).collect();
         let kind = here
             .clone()

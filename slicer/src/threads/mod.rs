@@ -1,12 +1,13 @@
 //! Threads: who starts them, with which routine, and who waits for them.
 //!
 //! - [`names`]: creating and awaiting calls, and library code, by symbol;
-//! - [`model`]: the places that create threads;
+//! - [`model`]: the places that create threads; `candidates`: which of them a question can be about;
 //! - `tables`: routines behind vtables (C++, Rust); `constants`: routines behind pointers; `own`: from what
 //!   a library starts to the first code of the program itself;
 //! - `joins`: which calls wait for which thread;
 //! - `look`: functions with the values of their registers.
 
+mod candidates;
 mod constants;
 mod joins;
 pub(crate) mod look;

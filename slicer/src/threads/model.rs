@@ -8,6 +8,7 @@ use program::elf::{ImportId, Pointer};
 use program::values::Gpr;
 use program::{FunctionRef, LinkAddr, Pc, Program};
 
+use super::candidates::{self, Ways};
 use super::look::{Look, Looked};
 use super::names::{self, CreationKind};
 use super::tables::{Style, routine_before};
@@ -40,9 +41,20 @@ pub struct CreationSite {
     pub through: Vec<Pc>,
 }
 
-/// Who creates which threads. The program is searched at the first question.
+/// Who creates which threads. The program is searched at the first question; each creating call is examined
+/// when a question may be about it.
 pub struct ThreadModel<'p, 'a> {
     pub(super) look: Look<'p, 'a>,
+    calls: OnceCell<Vec<Creating>>,
+    all: OnceCell<Vec<CreationSite>>,
+}
+
+/// A call that creates a thread.
+struct Creating {
+    call: Pc,
+    kind: CreationKind,
+    /// See [`candidates::around`].
+    around: OnceCell<Option<BTreeSet<FunctionRef>>>,
     sites: OnceCell<Vec<CreationSite>>,
 }
 
@@ -52,17 +64,18 @@ impl<'p, 'a> ThreadModel<'p, 'a> {
     pub fn new(program: &'p Program<'a>) -> Self {
         Self {
             look: Look::new(program),
-            sites: OnceCell::new(),
+            calls: OnceCell::new(),
+            all: OnceCell::new(),
         }
     }
 
     /// Every place that creates a thread, by address; one for each routine that it may start.
     pub fn creations(&self) -> &[CreationSite] {
-        self.sites.get_or_init(|| {
+        self.all.get_or_init(|| {
             let mut sites: Vec<CreationSite> = self
-                .creating_calls()
-                .into_iter()
-                .flat_map(|(call, kind)| self.examine(call, kind))
+                .calls()
+                .iter()
+                .flat_map(|creating| self.sites(creating).iter().cloned())
                 .collect();
             sites.sort_unstable();
             sites.dedup();
@@ -73,17 +86,84 @@ impl<'p, 'a> ThreadModel<'p, 'a> {
     /// The places that create threads which start with this function.
     #[must_use]
     pub fn creators_of(&self, routine: FunctionRef) -> Vec<&CreationSite> {
-        let starts = |site: &&CreationSite| site.entry == Some(routine) || site.routine == Some(routine);
-        self.creations().iter().filter(starts).collect()
+        let ways = Ways::to(&self.look, routine);
+        let may_start = |creating: &Creating| {
+            let style = match creating.kind {
+                CreationKind::Pthread | CreationKind::C11 => return true,
+                CreationKind::StdThread => Style::Cpp,
+                CreationKind::Rust => Style::Rust,
+            };
+            let Some((at, ix)) = self.look.around(creating.call) else {
+                return true;
+            };
+            let entry = routine_before(&self.look, &at, ix, style);
+            self.around(creating)
+                .is_none_or(|around| ways.may_start(entry, around))
+        };
+        let starts = |site: &CreationSite| site.entry == Some(routine) || site.routine == Some(routine);
+        self.sites_where(may_start, starts)
     }
 
     /// The threads that the call at `pc` creates.
     #[must_use]
     pub fn created_at(&self, pc: Pc) -> Vec<&CreationSite> {
-        self.creations()
-            .iter()
-            .filter(|site| site.at == pc || site.inner == pc)
-            .collect()
+        let function = self.look.program.function_at(pc);
+        self.sites_where(
+            |creating| self.may_be_in(creating, function),
+            |site| site.at == pc || site.inner == pc,
+        )
+    }
+
+    /// The threads that a function creates.
+    pub(super) fn created_in(&self, creator: FunctionRef) -> Vec<&CreationSite> {
+        self.sites_where(
+            |creating| self.may_be_in(creating, Some(creator)),
+            |site| site.creator == creator,
+        )
+    }
+
+    fn sites_where(
+        &self,
+        candidate: impl Fn(&Creating) -> bool,
+        wanted: impl Fn(&CreationSite) -> bool,
+    ) -> Vec<&CreationSite> {
+        let candidates = self.calls().iter().filter(|creating| candidate(creating));
+        let sites = candidates.flat_map(|creating| self.sites(creating));
+        let mut found: Vec<_> = sites.filter(|site| wanted(site)).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    fn may_be_in(&self, creating: &Creating, function: Option<FunctionRef>) -> bool {
+        let around = self.around(creating);
+        around.is_none_or(|around| function.is_none_or(|function| around.contains(&function)))
+    }
+
+    fn calls(&self) -> &[Creating] {
+        self.calls.get_or_init(|| {
+            let calls = self.creating_calls().into_iter();
+            let creating = calls.map(|(call, kind)| Creating {
+                call,
+                kind,
+                around: OnceCell::new(),
+                sites: OnceCell::new(),
+            });
+            creating.collect()
+        })
+    }
+
+    fn around<'c>(&self, creating: &'c Creating) -> Option<&'c BTreeSet<FunctionRef>> {
+        let around = creating
+            .around
+            .get_or_init(|| candidates::around(&self.look, creating.call));
+        around.as_ref()
+    }
+
+    fn sites<'c>(&self, creating: &'c Creating) -> &'c [CreationSite] {
+        creating
+            .sites
+            .get_or_init(|| self.examine(creating.call, creating.kind))
     }
 
     /// Calls of functions that create threads, in the order of addresses.
