@@ -16,13 +16,11 @@ run() {
     printf '\n== %s\n' "$name"
     "$@" 2>&1 | tee "$log" || status=1
     local good bad none
-    good=$(sum "$log" passed) bad=$(sum "$log" failed) none=$(sum "$log" ignored)
-    if [ "$good$bad" = 00 ]; then
-        [ $status -eq 0 ] && good=1
-    fi
+    good=$(sum "$log" passed) bad=$(sum "$log" failed) none=$(grep -c '^SKIPPED ' "$log")
     # A step can fail without a failed test: one that does not build, one that dies.
     [ $status -eq 0 ] || [ "$bad" -gt 0 ] || bad=1
-    none=$((none + $(grep -c '^SKIPPED ' "$log")))
+    [ $((good + bad + none)) -gt 0 ] || good=1
+    none=$((none + $(sum "$log" ignored)))
     [ "$bad" -eq 0 ] || failing+=("$name: $(grep -E '^test .* FAILED$' "$log" | cut -d' ' -f2 | paste -sd' ')")
     passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + none))
     grep '^SKIPPED ' "$log" >>"$logs/skipped"
