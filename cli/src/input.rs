@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use failure::Report;
 use failure::core_dump::{self, CoreDump, Limits};
+use failure::resolve::recorded_path;
 use tracee::{HostModules, MappedFile};
 
 /// Larger texts are log archives: cut the trace out first.
@@ -49,7 +50,11 @@ fn is_standard_input(file: &Path) -> bool {
 
 fn from_core(bytes: &[u8], file: &Path, exe: &Path) -> Result<Report> {
     let core = CoreDump::parse(bytes).with_context(|| file.display().to_string())?;
-    let modules = HostModules::with_executable(exe);
+    let given = exe.display().to_string();
+    let program = core.executable_path();
+    let paths = core.modules().iter().map(|module| module.path.as_str());
+    let recorded = recorded_path(&given, paths, program.as_deref());
+    let modules = HostModules::new(exe, recorded);
     Ok(core_dump::report(&core, &modules, Limits::default()))
 }
 

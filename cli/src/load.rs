@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use elsa::FrozenVec;
 use failure::Report;
+use failure::resolve::recorded_path;
 use program::{Module, Program};
-use tracee::{HostFiles, HostModules, is_system_path};
+use tracee::{HostFiles, is_system_path};
 
 use crate::args::ProgramArgs;
 
@@ -29,23 +30,19 @@ impl Opened {
     /// The program that a report is about, as its stacks show it.
     pub fn program_of(&self, args: &ProgramArgs, report: &Report) -> Result<Program<'_>> {
         let mut modules = vec![self.module(&args.exe, &args.debug_dirs)?];
-        let recorded = HostModules::with_executable(&args.exe);
         let frames = report.threads.iter().flat_map(|thread| &thread.frames);
         let paths: BTreeSet<&str> = frames
             .filter_map(|frame| frame.module.as_ref())
             .map(|module| module.path.as_str())
             .collect();
-        for path in paths
+        let given = args.exe.display().to_string();
+        let recorded = recorded_path(&given, paths.iter().copied(), report.program.as_deref());
+        let others = paths
             .into_iter()
-            .filter(|path| path.starts_with('/'))
-            .take(MOST_LIBRARIES)
-        {
-            let here = recorded.path(path);
-            if here == args.exe {
-                continue;
-            }
+            .filter(|&path| Some(path) != recorded && path.starts_with('/'));
+        for path in others.take(MOST_LIBRARIES) {
             // A library that is not here, or another build, leaves its frames without names: no reason to stop.
-            let Ok(module) = self.module(&here, &args.debug_dirs) else {
+            let Ok(module) = self.module(Path::new(path), &args.debug_dirs) else {
                 continue;
             };
             if is_other_build(&module, path, report) {

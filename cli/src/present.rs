@@ -11,10 +11,12 @@ use crate::accesses;
 use crate::sources::SourceText;
 
 /// A statement with its text.
-pub fn statement(statement: &Statement, sources: &SourceText) -> StatementRef {
+pub fn statement(program: &Program<'_>, statement: &Statement, sources: &SourceText) -> StatementRef {
     let text = match (&statement.file, statement.line) {
         (Some(file), Some(line)) => sources.line(file, line),
-        _ => None,
+        _ => program
+            .module(statement.pc.module)
+            .and_then(|module| module.instruction_text(statement.pc.addr)),
     };
     StatementRef {
         function: statement.function.to_string(),
@@ -28,8 +30,10 @@ pub fn statement(statement: &Statement, sources: &SourceText) -> StatementRef {
 
 /// The statement at an address, or the best description of it.
 pub fn statement_at(program: &Program<'_>, pc: Pc, sources: &SourceText) -> StatementRef {
+    // A return address leads to the last byte of the call; people and tools want its first.
+    let pc = program.instruction_at(pc).unwrap_or(pc);
     match program.statement_at(pc) {
-        Attribution::Statement(found) => statement(&found, sources),
+        Attribution::Statement(found) => statement(program, &found, sources),
         Attribution::CompilerMade | Attribution::Library => {
             let module = program.module(pc.module);
             let frame = module.and_then(|module| module.sources().frames_at(pc.addr).into_iter().next());
@@ -38,6 +42,7 @@ pub fn statement_at(program: &Program<'_>, pc: Pc, sources: &SourceText) -> Stat
             let function = name.unwrap_or_else(|| "??".into());
             let line = line.filter(|&line| line > 0);
             statement(
+                program,
                 &Statement {
                     function,
                     file,
@@ -52,6 +57,7 @@ pub fn statement_at(program: &Program<'_>, pc: Pc, sources: &SourceText) -> Stat
 
 /// The first statements of a slice, and whether there are more.
 pub fn first_statements(
+    program: &Program<'_>,
     slice: &mut Slice<'_, '_>,
     max: usize,
     sources: &SourceText,
@@ -69,7 +75,7 @@ pub fn first_statements(
             },
             statement: StatementRef {
                 accesses: accesses::of_statement(slice, item.number),
-                ..statement(&item.statement, sources)
+                ..statement(program, &item.statement, sources)
             },
         })
         .collect();

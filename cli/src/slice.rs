@@ -34,7 +34,7 @@ pub fn run(args: &SliceArgs) -> Result<String> {
         bail!("no frame of the failing thread is in the program's own code: nothing to slice from");
     };
     let mut slice = Slice::new(&program, &criterion);
-    let (statements, more) = present::first_statements(&mut slice, args.max, &sources);
+    let (statements, more) = present::first_statements(&program, &mut slice, args.max, &sources);
     let result = SliceResult {
         criterion: present::statement_at(&program, first, &sources),
         statements,

@@ -30,7 +30,7 @@ pub fn run(args: &TriageArgs) -> Result<String> {
 fn sketch(max: usize, program: &Program<'_>, failure: &Failure, sources: &SourceText) -> StaticSketch {
     let criterion = Criterion::failure(program, failure);
     let mut slice = Slice::new(program, &criterion);
-    let (statements, more) = present::first_statements(&mut slice, max, sources);
+    let (statements, more) = present::first_statements(program, &mut slice, max, sources);
     let threads = failure.threads.iter().enumerate();
     let executable = program.modules().next().map(|(_, module)| module);
     let mut notes = failure.notes.clone();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use iced_x86::{FlowControl, Instruction, Register};
+use iced_x86::{FastFormatter, FlowControl, Instruction, Register};
 use object::LittleEndian as LE;
 use object::elf::PT_GNU_RELRO;
 
@@ -102,10 +102,29 @@ impl<'a> Module<'a> {
     pub fn name_of_function_at(&self, addr: LinkAddr) -> Option<Arc<str>> {
         let described = self.sources.function_at(addr).and_then(|function| function.name);
         described.or_else(|| {
-            let function = self.code.functions().get(self.code.functions().at(addr)?)?;
-            let symbol = function.symbol?;
-            Some(Arc::from(crate::code::demangle(symbol)))
+            let function = self.code.functions().at(addr)?;
+            Some(Arc::from(self.code.functions().display_name(function)))
         })
+    }
+
+    /// The instruction at an address, as an assembler would print it: all there is to say where no line is
+    /// known.
+    #[must_use]
+    pub fn instruction_text(&self, addr: LinkAddr) -> Option<String> {
+        let flow = self.code.flow(self.code.functions().at(addr)?);
+        let ix = flow.containing(addr)?;
+        let instruction = flow.instruction(ix)?;
+        let block = flow.block(flow.block_of(ix)?)?;
+        let target = block.exit.target().filter(|_| block.last() == ix);
+        let mut text = String::new();
+        match target.and_then(|target| self.code.target_name(target)) {
+            Some(name) => {
+                let mnemonic = format!("{:?}", instruction.mnemonic()).to_lowercase();
+                text.push_str(&format!("{mnemonic} {}", crate::code::demangle_path(name)));
+            }
+            None => FastFormatter::new().format(instruction, &mut text),
+        }
+        Some(text)
     }
 
     /// Whether an instruction only enters or leaves its function: frame set-up, the spilling of parameters,

@@ -55,6 +55,15 @@ impl<'a> Program<'a> {
         })
     }
 
+    /// The start of the instruction that an address is in.
+    #[must_use]
+    pub fn instruction_at(&self, pc: Pc) -> Option<Pc> {
+        let function = self.function_at(pc)?;
+        let flow = self.module(pc.module)?.code().flow(function.function);
+        let addr = flow.addr(flow.containing(pc.addr)?)?;
+        Some(Pc { addr, ..pc })
+    }
+
     /// The function that an import of this name means, if one of the modules defines it.
     #[must_use]
     pub fn exported(&self, symbol: &str) -> Option<FunctionRef> {

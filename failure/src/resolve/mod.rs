@@ -17,6 +17,7 @@ use crate::report::{Kind, Position, Report, Signal, Source};
 use place::Places;
 
 pub use hang::{Waiting, waiting};
+pub use place::recorded_path;
 
 /// The file that the user gave; libraries come after it.
 const EXECUTABLE: ModuleId = ModuleId(0);
@@ -189,19 +190,16 @@ fn check_build(report: &Report, program: &Program<'_>) -> Result<(), ResolveErro
     let Some(given) = executable.elf().build_id() else {
         return Ok(());
     };
-    let of_frames = report
-        .threads
-        .iter()
-        .flat_map(|thread| &thread.frames)
-        .filter_map(|frame| {
-            let module = frame.module.as_ref()?;
-            let same = place::same_file(&module.path, executable.name());
-            module.build_id.as_ref().filter(|_| same)
-        });
-    let about_this = report
-        .program
-        .as_deref()
-        .is_none_or(|name| place::same_file(name, executable.name()));
+    let recorded = place::recorded_executable(program, report);
+    let frames = report.threads.iter().flat_map(|thread| &thread.frames);
+    let of_frames = frames.filter_map(|frame| {
+        let module = frame.module.as_ref()?;
+        module
+            .build_id
+            .as_ref()
+            .filter(|_| Some(module.path.as_str()) == recorded)
+    });
+    let about_this = recorded.is_none() || recorded == report.program.as_deref();
     let of_program = report.build_id.as_ref().filter(|_| about_this);
     match of_program
         .into_iter()

@@ -24,6 +24,17 @@ pub(super) fn same_file(one: &str, other: &str) -> bool {
     !one.is_empty() && base(one) == base(other)
 }
 
+/// The path by which a report speaks of the file that was given: one of the same name among its modules, else
+/// its program, which may have been renamed or copied since.
+#[must_use]
+pub fn recorded_path<'r>(
+    given: &str,
+    mut modules: impl Iterator<Item = &'r str>,
+    program: Option<&'r str>,
+) -> Option<&'r str> {
+    modules.find(|path| same_file(path, given)).or(program)
+}
+
 /// A place, and how much of it is known.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
@@ -31,9 +42,23 @@ pub(super) struct Place {
     pub line_only: bool,
 }
 
+/// The path by which a report speaks of a program's executable.
+pub(super) fn recorded_executable<'r>(program: &Program<'_>, report: &'r Report) -> Option<&'r str> {
+    let (_, given) = program.modules().next()?;
+    let frames = report.threads.iter().flat_map(|thread| &thread.frames);
+    let modules = frames.filter_map(|frame| frame.module.as_ref());
+    recorded_path(
+        given.name(),
+        modules.map(|module| module.path.as_str()),
+        report.program.as_deref(),
+    )
+}
+
 /// Finds places for frames.
 pub(super) struct Places<'p, 'a> {
     program: &'p Program<'a>,
+    /// The path by which the report speaks of the executable.
+    executable: Option<String>,
     /// Run-time minus link-time address of modules where frames gave both.
     biases: HashMap<ModuleId, u64>,
 }
@@ -42,6 +67,7 @@ impl<'p, 'a> Places<'p, 'a> {
     pub(super) fn new(program: &'p Program<'a>, report: &Report) -> Self {
         let mut places = Self {
             program,
+            executable: recorded_executable(program, report).map(str::to_owned),
             biases: HashMap::new(),
         };
         // Frames that name both a run-time address and a place tell the bias that the others need.
@@ -79,9 +105,11 @@ impl<'p, 'a> Places<'p, 'a> {
 
     fn candidates(&self, frame: &Frame) -> impl Iterator<Item = (ModuleId, &'p Module<'a>)> {
         let named = frame.module.as_ref().map(|module| module.path.clone());
-        self.program
-            .modules()
-            .filter(move |(_, module)| named.as_deref().is_none_or(|path| same_file(path, module.name())))
+        let is_executable = named.is_some() && named == self.executable;
+        self.program.modules().filter(move |(id, module)| {
+            let is_given = is_executable && *id == ModuleId(0);
+            is_given || named.as_deref().is_none_or(|path| same_file(path, module.name()))
+        })
     }
 
     /// `(module + 0x1139)`: an address in the file as linked, or a position in the file itself.

@@ -12,15 +12,17 @@ use super::mapped::MappedFile;
 /// file that the user gave.
 pub struct HostModules {
     executable: PathBuf,
+    recorded: Option<String>,
     maps: FrozenMap<String, Box<Option<MappedFile>>>,
 }
 
 impl HostModules {
-    /// The modules of a core whose executable is the file at `executable`.
+    /// The modules of a core in which `recorded` is the path of the file that is now at `executable`.
     #[must_use]
-    pub fn with_executable(executable: &Path) -> Self {
+    pub fn new(executable: &Path, recorded: Option<&str>) -> Self {
         Self {
             executable: executable.to_owned(),
+            recorded: recorded.map(str::to_owned),
             maps: FrozenMap::new(),
         }
     }
@@ -28,11 +30,10 @@ impl HostModules {
     /// Where a module of the core is on this host.
     #[must_use]
     pub fn path(&self, recorded: &str) -> PathBuf {
-        let recorded = Path::new(recorded);
-        if recorded.file_name() == self.executable.file_name() {
+        if self.recorded.as_deref() == Some(recorded) {
             self.executable.clone()
         } else {
-            recorded.to_owned()
+            PathBuf::from(recorded)
         }
     }
 }
