@@ -4,7 +4,7 @@
 //! failure of its kind: the abort machinery, the panic machinery, the allocator, the lock that is waited
 //! for. They say what kind of failure it is; the first frame below them says where.
 
-mod names;
+pub(crate) mod names;
 mod tables;
 
 use crate::report::{Frame, FrameOrigin, Report, Source};

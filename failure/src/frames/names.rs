@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 
 /// A plain name, or for `<Type as Trait>::method` the two paths it belongs to.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Plain {
+pub(crate) struct Plain {
     /// `core::panicking::panic_fmt`, `abort`; for a method of a trait's implementation, the type's path.
     pub path: String,
     /// The trait of an implementation.
@@ -15,7 +15,7 @@ pub(super) struct Plain {
 /// Names are looked at up to here; demangled Rust names can be much longer than mangled ones.
 const LONGEST: usize = 1024;
 
-pub(super) fn plain(symbol: &str) -> Plain {
+pub(crate) fn plain(symbol: &str) -> Plain {
     let symbol = without_module(symbol.trim());
     let symbol = symbol
         .get(..symbol.floor_char_boundary(LONGEST))

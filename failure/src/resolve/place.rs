@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use program::code::FunctionId;
 use program::{LinkAddr, Module, ModuleId, Pc, Program};
 
+use crate::frames::names::plain;
 use crate::report::{Frame, Position, Report};
 
 /// gdb turns address randomisation off, and Linux then puts position-independent executables here.
@@ -187,22 +188,26 @@ impl<'p, 'a> Places<'p, 'a> {
             .or_else(|| places.first().copied())
     }
 
-    /// A bare run-time address: at its place in a file that cannot be moved, else by the module's bias.
+    /// A run-time address: at its place in a file that cannot be moved, else by the module's bias. A place in
+    /// another function than the report names is no place: the bias was guessed wrongly.
     fn by_address(&self, frame: &Frame) -> Option<Pc> {
         let address = frame.address?.0;
         self.candidates(frame).find_map(|(id, module)| {
-            let segments = module.elf().segments();
             let bias = if module.elf().is_fixed() {
                 Some(0)
             } else {
-                self.biases.get(&id).copied().or_else(|| {
-                    (address & !0xffff_ffff == UNRANDOMISED_BASE & !0xffff_ffff).then_some(UNRANDOMISED_BASE)
-                })
+                let unrandomised = address & !0xffff_ffff == UNRANDOMISED_BASE & !0xffff_ffff;
+                let known = self.biases.get(&id).copied();
+                known.or_else(|| unrandomised.then_some(UNRANDOMISED_BASE))
             };
             let addr = LinkAddr(address.wrapping_sub(bias?));
-            segments
-                .is_executable(addr.offset(-1))
-                .then_some(Pc { module: id, addr })
+            let inside = addr.offset(-1);
+            let fits = frame
+                .symbol
+                .as_ref()
+                .is_none_or(|symbol| names_at(module, inside, &symbol.name));
+            let code = module.elf().segments().is_executable(inside);
+            (code && fits).then_some(Pc { module: id, addr })
         })
     }
 
@@ -214,15 +219,11 @@ impl<'p, 'a> Places<'p, 'a> {
             let Ok(found) = module.sources().addresses_of(&location.file, location.line) else {
                 continue;
             };
-            let in_function = |addr: LinkAddr| match &frame.symbol {
-                None => true,
-                Some(symbol) => module.sources().frames_at(addr).iter().any(|source| {
-                    let names = [source.function.as_deref(), source.linkage_name.as_deref()];
-                    names
-                        .into_iter()
-                        .flatten()
-                        .any(|name| same_function(name, &symbol.name))
-                }),
+            let in_function = |addr: LinkAddr| {
+                frame
+                    .symbol
+                    .as_ref()
+                    .is_none_or(|symbol| names_at(module, addr, &symbol.name))
             };
             let pieces: Vec<_> = found
                 .matches
@@ -279,17 +280,22 @@ fn calls_in(module: &Module<'_>, range: program::LinkRange) -> Vec<(LinkAddr, Op
         .collect()
 }
 
-/// Whether two spellings name one function: parameters and template arguments may be left out.
+/// Whether a function of this name is at an address, inlined ones included, or nothing says who is.
+fn names_at(module: &Module<'_>, addr: LinkAddr, name: &str) -> bool {
+    let sources = module.sources().frames_at(addr);
+    let described = sources
+        .iter()
+        .flat_map(|source| [source.function.clone(), source.linkage_name.clone()])
+        .flatten();
+    let mut names: Vec<_> = described.collect();
+    names.extend(module.name_of_function_at(addr));
+    names.is_empty() || names.iter().any(|found| same_function(found, name))
+}
+
+/// Whether two spellings name one function: modules, versions, hashes, parameters and template arguments may
+/// be there or not, and an inner part of the path may be left out.
 fn same_function(one: &str, other: &str) -> bool {
-    let path = |name: &str| {
-        let name = program::code::demangle_path(name);
-        name.split(['(', '<'])
-            .next()
-            .unwrap_or_default()
-            .trim()
-            .to_owned()
-    };
-    let (one, other) = (path(one), path(other));
-    !one.is_empty()
-        && (one == other || one.ends_with(&format!("::{other}")) || other.ends_with(&format!("::{one}")))
+    let (one, other) = (plain(one).path, plain(other).path);
+    let ends = |long: &str, short: &str| long.strip_suffix(short).is_some_and(|rest| rest.ends_with("::"));
+    !one.is_empty() && !other.is_empty() && (one == other || ends(&one, &other) || ends(&other, &one))
 }

@@ -65,6 +65,14 @@ impl Body {
         })
     }
 
+    /// The code of every inlined call.
+    pub fn inlined_ranges(&self) -> impl Iterator<Item = (&Inlined, &LinkRange)> {
+        self.by_depth.iter().filter_map(|(_, range, number)| {
+            let inlined = self.inlined.get(usize::try_from(*number).ok()?)?;
+            Some((inlined, range))
+        })
+    }
+
     /// The parameters of the function itself.
     pub fn parameters(&self) -> impl Iterator<Item = UnitOffset> {
         self.variables

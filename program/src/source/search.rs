@@ -59,6 +59,13 @@ impl<'a> Sources<'a> {
             all.matches
         };
         if matches.is_empty() {
+            // Optimised code may have nothing of a line but what was inlined there.
+            let inlined = candidates
+                .par_iter()
+                .flat_map_iter(|candidate| self.inlined_on(candidate, line));
+            matches = inlined.collect();
+        }
+        if matches.is_empty() {
             return Err(no_code(file, line, &candidates, &all.lines));
         }
         matches.sort_by(|a, b| {
@@ -147,6 +154,36 @@ impl<'a> Sources<'a> {
                     lines.0 = lines.0.max(Some(row.line));
                 } else {
                     lines.1 = lines.1.min(row.line);
+                }
+            }
+        }
+        found
+    }
+
+    /// The code of calls on a line that were replaced by the callee's code.
+    fn inlined_on(&self, candidate: &Candidate, line: u32) -> Vec<LineMatch> {
+        let Some(unit) = self.unit(candidate.unit) else {
+            return Vec::new();
+        };
+        // The entries of a skeleton unit are in its split unit, which has the same numbers for files.
+        let unit = match candidate.unit {
+            UnitId::Main(index) => self.code_unit(index).unwrap_or(unit),
+            _ => unit,
+        };
+        let mut found = Vec::new();
+        for function in &self.index_of(unit).functions {
+            let body = self.body_of(unit, function);
+            for (inlined, range) in body.inlined_ranges() {
+                let of_file = candidate
+                    .files
+                    .iter()
+                    .find(|(file, _)| *file == inlined.call_file);
+                if let Some((_, path)) = of_file.filter(|_| inlined.call_line == line) {
+                    found.push(LineMatch {
+                        range: range.clone(),
+                        file: Arc::clone(path),
+                        is_stmt: true,
+                    });
                 }
             }
         }
