@@ -10,7 +10,7 @@ use crate::addr::LinkAddr;
 use crate::elf::{Elf, Linkage};
 
 /// How deep callees are looked into for whether they return.
-pub(super) const CALLEE_DEPTH: u8 = 3;
+pub(super) const CALLEE_DEPTH: u8 = 7;
 
 /// The file around a function.
 #[derive(Clone, Copy)]

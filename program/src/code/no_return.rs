@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
 
-use super::context::Context;
+use super::context::{CALLEE_DEPTH, Context};
 use super::flow::Target;
 use super::functions::{FunctionId, Functions};
 use crate::elf::{Elf, ImportId};
@@ -94,15 +94,41 @@ fn is_known(name: &str) -> bool {
         && !name.contains("3fmt")
 }
 
-const UNKNOWN: u8 = 0;
-const RETURNS: u8 = 1;
-const NEVER: u8 = 2;
-
 /// What is known so far of each function.
+///
+/// Looking deeper only ever turns "returns" into "never returns". So one depth down to which a function is
+/// known to return, and one from which on it is known not to, say all that was found out.
 #[derive(Debug)]
 pub(super) struct NoReturn {
-    /// Two bits for each depth.
     functions: Vec<AtomicU8>,
+}
+
+/// One function's two depths, four bits each; zero while nothing is known.
+#[derive(Clone, Copy)]
+struct Known(u8);
+
+impl Known {
+    fn at(self, depth: u8) -> Option<bool> {
+        let (returns, never) = (self.0 & 0xf, self.0 >> 4);
+        if depth < returns {
+            Some(false)
+        } else if never != 0 && depth + 1 >= never {
+            Some(true)
+        } else {
+            None
+        }
+    }
+
+    fn with(self, depth: u8, is_never: bool) -> Self {
+        let (returns, never) = (self.0 & 0xf, self.0 >> 4);
+        let depth = depth.min(CALLEE_DEPTH) + 1;
+        let (returns, never) = match is_never {
+            true if never == 0 => (returns, depth),
+            true => (returns, never.min(depth)),
+            false => (returns.max(depth), never),
+        };
+        Self(never << 4 | returns)
+    }
 }
 
 impl NoReturn {
@@ -121,13 +147,13 @@ impl NoReturn {
         let Some(known) = self.functions.get(id.0 as usize) else {
             return false;
         };
-        let shift = context.depth.min(3) * 2;
-        match (known.load(Ordering::Relaxed) >> shift) & 3 {
-            UNKNOWN => {}
-            state => return state == NEVER,
+        if let Some(never) = Known(known.load(Ordering::Relaxed)).at(context.depth) {
+            return never;
         }
         let never = never_returns(context, id);
-        known.fetch_or((if never { NEVER } else { RETURNS }) << shift, Ordering::Relaxed);
+        let _ = known.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| {
+            Some(Known(before).with(context.depth, never).0)
+        });
         never
     }
 }
@@ -256,6 +282,15 @@ mod tests {
     #[test]
     fn the_table_is_sorted() {
         assert!(NAMES.is_sorted());
+    }
+
+    #[test]
+    fn depths_are_told_apart() {
+        let known = Known(0).with(2, false).with(5, true);
+        assert_eq!(
+            [0, 2, 3, 4, 5, 7].map(|depth| known.at(depth)),
+            [Some(false), Some(false), None, None, Some(true), Some(true)]
+        );
     }
 
     #[test]

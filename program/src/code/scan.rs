@@ -1,6 +1,6 @@
-//! Finding four-byte displacements that lead to an address, without decoding.
+//! Finding displacements that lead to an address, without decoding.
 //!
-//! Every byte of the code may begin a displacement. Read at each of the four alignments, the code is a row of
+//! Every byte of the code may begin a displacement of four bytes. Read at each of the four alignments, the code is a row of
 //! 32-bit words, and one addition and one comparison a word tell whether it leads to the wanted range: a loop
 //! that the compiler vectorises. Hits are few, and are checked by decoding.
 
@@ -72,6 +72,19 @@ pub(super) fn scan(code: &[u8], start: LinkAddr, wanted: &LinkRange, relative: R
         .flatten()
         .map(|at| LinkAddr(start.0.wrapping_add(at as u64)))
         .collect()
+}
+
+/// Positions of what may be jumps, conditional or not, with one byte of displacement that leads to `to`.
+pub(super) fn short_jumps(code: &[u8], start: LinkAddr, to: LinkAddr) -> impl Iterator<Item = LinkAddr> {
+    code.windows(2).zip(start.0..).filter_map(move |(bytes, place)| {
+        let &[0x70..=0x7f | 0xeb, displacement] = bytes else {
+            return None;
+        };
+        let target = place
+            .checked_add(2)?
+            .checked_add_signed(i64::from(displacement.cast_signed()))?;
+        (target == to.0).then_some(LinkAddr(place))
+    })
 }
 
 #[derive(Clone, Copy)]
@@ -164,5 +177,22 @@ mod tests {
         let found = scan(&code, LinkAddr(0x1000), &wanted, Relative::ToInstruction);
         assert_eq!(found, slow(&code, 0x1000, &wanted));
         assert!(found.len() >= 4, "{found:?}");
+    }
+
+    #[test]
+    fn short_jumps_reach_as_far_as_a_byte_says() {
+        let mut code = [0x90u8; 0x200];
+        // Before and behind the target at its limits, conditional, and one that leads elsewhere.
+        for (at, bytes) in [
+            (0x7f, [0xeb, 0x7f]),
+            (0x17e, [0xeb, 0x80]),
+            (0xf0, [0x75, 0x0e]),
+            (0xf8, [0xeb, 0x07]),
+        ] {
+            code[at..at + 2].copy_from_slice(&bytes);
+        }
+        let found: Vec<LinkAddr> = short_jumps(&code, LinkAddr(0x1000), LinkAddr(0x1100)).collect();
+        assert_eq!(found, [0x107f, 0x10f0, 0x117e].map(LinkAddr));
+        assert_eq!(short_jumps(&code, LinkAddr(u64::MAX - 4), LinkAddr(3)).count(), 0);
     }
 }

@@ -1,11 +1,14 @@
 //! Who calls a function, who takes its address, who refers to a variable.
 
+use std::sync::Arc;
+
 use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind};
 
 use super::Code;
 use super::access::{AccessKind, accesses};
 use super::flow::{Exit, FlowGraph, InstrIx, Target};
 use super::functions::FunctionId;
+use super::scan::short_jumps;
 use crate::addr::{LinkAddr, LinkRange};
 use crate::elf::{ImportId, Linkage, Pointer};
 
@@ -92,20 +95,26 @@ impl Code<'_> {
         );
         places.extend(self.elf().link_slots(&is_target));
         let mut sites = Vec::new();
+        let mut note = |graph: &FlowGraph, ix: InstrIx| {
+            let Some(block) = graph.block_of(ix).and_then(|block| graph.block(block)) else {
+                return;
+            };
+            if block.last() == ix && block.exit.target() == Some(target) {
+                let tail = matches!(block.exit, Exit::TailCall(_) | Exit::ConditionalTailCall(_));
+                sites.extend(graph.addr(ix).map(|at| CallSite {
+                    caller: graph.function,
+                    at,
+                    tail,
+                }));
+            }
+        };
         for place in places {
-            self.each_reference(&(place..place.offset(1)), |graph, ix, _| {
-                let Some(block) = graph.block_of(ix).and_then(|block| graph.block(block)) else {
-                    return;
-                };
-                if block.last() == ix && block.exit.target() == Some(target) {
-                    let tail = matches!(block.exit, Exit::TailCall(_) | Exit::ConditionalTailCall(_));
-                    sites.extend(graph.addr(ix).map(|at| CallSite {
-                        caller: graph.function,
-                        at,
-                        tail,
-                    }));
-                }
-            });
+            self.each_reference(&(place..place.offset(1)), |graph, ix, _| note(graph, ix));
+            self.each_short_jump(place, &mut note);
+            // Hand-written code runs into the next function; there is nothing to search for then.
+            if let Some((graph, ix)) = self.instruction_around(place.offset(-1)) {
+                note(&graph, ix);
+            }
         }
         sites.sort_unstable_by_key(|site| (site.at, site.caller));
         sites.dedup();
@@ -172,22 +181,45 @@ impl Code<'_> {
             return;
         }
         for place in self.places.leading_to(self.elf(), range) {
-            let Some(function) = self.functions().at(place) else {
+            let Some((graph, ix)) = self.instruction_around(place) else {
                 continue;
             };
-            let graph = self.flow(function);
-            let Some(ix) = graph.containing(place) else {
-                continue;
-            };
-            let Some(instruction) = graph.instruction(ix) else {
-                continue;
-            };
-            if let Some(kind) = refers(instruction, range) {
+            let kind = graph.instruction(ix).and_then(|found| refers(found, range));
+            if let Some(kind) = kind {
                 each(&graph, ix, kind);
             }
         }
     }
+
+    /// Calls `each` for every jump to an address that has one byte of displacement: gcc ends functions so
+    /// that call their neighbour last.
+    fn each_short_jump(&self, to: LinkAddr, mut each: impl FnMut(&FlowGraph, InstrIx)) {
+        for code in self.elf().code_ranges() {
+            // Such a jump begins at most so far before its target, and ends at most so far behind.
+            let start = code.start.max(LinkAddr(to.0.saturating_sub(SHORT)));
+            let end = code.end.min(LinkAddr(to.0.saturating_add(SHORT)));
+            let len = end.0.saturating_sub(start.0);
+            let bytes = self.elf().bytes_at(start, len).unwrap_or_default();
+            for place in short_jumps(bytes, start, to) {
+                if let Some((graph, ix)) = self.instruction_around(place)
+                    && graph.addr(ix) == Some(place)
+                {
+                    each(&graph, ix);
+                }
+            }
+        }
+    }
+
+    /// The instruction that a byte of code is part of.
+    fn instruction_around(&self, place: LinkAddr) -> Option<(Arc<FlowGraph>, InstrIx)> {
+        let graph = self.flow(self.functions().at(place)?);
+        let ix = graph.containing(place)?;
+        Some((graph, ix))
+    }
 }
+
+/// The reach of one byte of displacement, and the instruction itself.
+const SHORT: u64 = 130;
 
 /// Whether and how an instruction refers to a range: `Some(None)` for a jump or call there.
 fn refers(instruction: &Instruction, range: &LinkRange) -> Option<Option<ReferenceKind>> {
