@@ -13,6 +13,7 @@ pub struct Cfg {
     successors: Lists,
     predecessors: Lists,
     leaves: Vec<bool>,
+    unwinder: Option<usize>,
 }
 
 /// Many short lists in two arrays.
@@ -82,7 +83,14 @@ impl Cfg {
             successors,
             predecessors,
             leaves: leaving,
+            unwinder: None,
         }
+    }
+
+    /// The block that stands for the unwinder, if exceptions are part of the graph.
+    #[must_use]
+    pub fn unwinder(&self) -> Option<usize> {
+        self.unwinder
     }
 
     /// How many blocks there are.
@@ -166,6 +174,21 @@ impl Cfg {
     }
 }
 
+impl Cfg {
+    /// The blocks that can come both after and before `block`, if it can come after itself. Exceptions make
+    /// no loops.
+    #[must_use]
+    pub fn cycle_around(&self, block: usize) -> Option<Vec<bool>> {
+        let unwinds = |block| Some(block) == self.unwinder;
+        let next = self.successors(block).iter().map(|&block| block as usize);
+        let after = self.reach(next, Direction::Forward, unwinds);
+        let before = self.reach([block], Direction::Backward, unwinds);
+        let both = after.iter().zip(before).map(|(after, before)| *after && before);
+        let cycle: Vec<bool> = both.collect();
+        cycle.get(block).copied().unwrap_or(false).then_some(cycle)
+    }
+}
+
 /// The blocks of a function, numbered as in the flow graph. Landing pads, which only exceptions lead to, have
 /// no predecessors here and so are unreachable: the graph for control dependence, in which a call that may
 /// throw is no decision.
@@ -200,12 +223,10 @@ fn build(flow: &FlowGraph, exceptions: bool) -> Cfg {
         .filter(|(_, block)| block.exit.leaves())
         .map(|(block, _)| block);
     let blocks = flow.blocks.len() + usize::from(!pads.is_empty());
-    Cfg::new(
-        blocks,
-        flow.entry.map_or(0, |entry| entry.0 as usize),
-        edges,
-        leaves,
-    )
+    let entry = flow.entry.map_or(0, |entry| entry.0 as usize);
+    let mut cfg = Cfg::new(blocks, entry, edges, leaves);
+    cfg.unwinder = (!pads.is_empty()).then_some(unwinder);
+    cfg
 }
 
 /// Along the edges or against them.

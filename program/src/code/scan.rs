@@ -76,10 +76,11 @@ pub(super) fn scan(code: &[u8], start: LinkAddr, wanted: &LinkRange, relative: R
 
 /// Positions of what may be jumps, conditional or not, with one byte of displacement that leads to `to`.
 pub(super) fn short_jumps(code: &[u8], start: LinkAddr, to: LinkAddr) -> impl Iterator<Item = LinkAddr> {
-    code.windows(2).zip(start.0..).filter_map(move |(bytes, place)| {
+    code.windows(2).enumerate().filter_map(move |(at, bytes)| {
         let &[0x70..=0x7f | 0xeb, displacement] = bytes else {
             return None;
         };
+        let place = start.0.checked_add(at as u64)?;
         let target = place
             .checked_add(2)?
             .checked_add_signed(i64::from(displacement.cast_signed()))?;

@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use program::code::{AddressTaken, InstrIx, ReferenceKind};
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+use program::code::{AddressTaken, Block, FlowGraph, InstrIx, ReferenceKind};
 use program::elf::ElfKind;
 use program::{FunctionRef, LinkAddr, LinkRange, Module, ModuleId, Pc, Program};
 
 use super::{Before, Calls, Frame, Link, Position, Root, Site};
 use crate::cfg::{Cfg, with_exceptions};
-use crate::threads::ThreadModel;
+use crate::threads::{Joins, ThreadModel, names};
 
 /// How far a table can begin before the slot in it that holds a function, where no symbol tells.
 const TABLE: i64 = 256;
@@ -101,6 +102,10 @@ impl<'p, 'a> ProgramCalls<'p, 'a> {
         else {
             return sites;
         };
+        // What a library wraps a thread's routine in stands in a table that was made for that thread alone.
+        if creators.iter().any(|site| site.is_wrapped_in(function)) {
+            return sorted(sites);
+        }
         for (at, user) in self.users(function.module, module, entry, 0) {
             // What a creation call passes on is that creation, and no call from elsewhere.
             let passed = creators
@@ -115,9 +120,7 @@ impl<'p, 'a> ProgramCalls<'p, 'a> {
                 sites.extend(self.site(user, at, link));
             }
         }
-        sites.sort_unstable();
-        sites.dedup();
-        sites
+        sorted(sites)
     }
 
     /// The instructions that take an address, directly or through tables in data.
@@ -165,8 +168,14 @@ impl<'p, 'a> ProgramCalls<'p, 'a> {
             .and_then(|ix| flow.block_of(ix))
             .and_then(|block| flow.block(block));
         let callee = block.and_then(|block| module.code().target_name(block.exit.target()?));
-        callee.is_some_and(|name| name.contains("libc_start_main") || name.contains("10lang_start"))
+        callee.is_some_and(|name| name.contains("libc_start_main") || name.contains("lang_start"))
     }
+}
+
+fn sorted<T: Ord>(mut sites: Vec<T>) -> Vec<T> {
+    sites.sort_unstable();
+    sites.dedup();
+    sites
 }
 
 /// Whether one of the calls is in a function.
@@ -255,8 +264,45 @@ impl Calls for ProgramCalls<'_, '_> {
         (!executable && exported).then_some(Root::Outside)
     }
 
-    fn joins(&self, site: &Site<FunctionRef>) -> Vec<usize> {
-        self.threads
-            .joins_of(site.function, InstrIx(site.position.instruction))
+    fn joins(&self, site: &Site<FunctionRef>) -> Joins {
+        let at = InstrIx(site.position.instruction);
+        match site.link {
+            Link::Creation => self.threads.joins_of(site.function, at),
+            Link::Call => self.threads.joins_after(site.function, at),
+            Link::Taken => Joins::default(),
+        }
     }
+
+    fn awaits_all(&self, function: FunctionRef) -> bool {
+        self.program.symbol(function).is_some_and(names::awaits_all)
+    }
+
+    fn tests_alike(&self, function: FunctionRef, one: usize, other: usize) -> bool {
+        let Some(module) = self.program.module(function.module) else {
+            return false;
+        };
+        let flow = module.code().flow(function.function);
+        let tested = |block: usize| flow.blocks.get(block).and_then(|block| tested(&flow, block));
+        match (tested(one), tested(other)) {
+            (Some(one), Some(other)) => one.iter().any(|operand| other.contains(operand)),
+            _ => false,
+        }
+    }
+}
+
+/// What a block's conditional jump depends on: the registers and the memory that the last comparison names.
+fn tested(flow: &FlowGraph, block: &Block) -> Option<Vec<(Register, Register, u64)>> {
+    let compares =
+        |instruction: &&Instruction| matches!(instruction.mnemonic(), Mnemonic::Cmp | Mnemonic::Test);
+    let last = flow.instructions_of(block).iter().rev().find(compares)?;
+    let operands = (0..last.op_count()).filter_map(|operand| match last.op_kind(operand) {
+        OpKind::Register => Some((last.op_register(operand).full_register(), Register::None, 0)),
+        OpKind::Memory => Some((
+            last.memory_base().full_register(),
+            last.memory_index().full_register(),
+            last.memory_displacement64(),
+        )),
+        _ => None,
+    });
+    Some(operands.collect())
 }

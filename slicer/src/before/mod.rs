@@ -11,6 +11,7 @@
 //! drawings.
 
 pub mod calls;
+mod ended;
 mod parts;
 mod spine;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::cfg::Cfg;
+use crate::threads::Joins;
 pub use calls::ProgramCalls;
 pub use parts::Position;
 use spine::Spine;
@@ -76,8 +78,15 @@ pub trait Calls {
     /// Whether, and how, `function` is run from outside.
     fn root(&self, function: Self::Function) -> Option<Root>;
 
-    /// The blocks of the creating function at whose end the thread created at `site` has ended.
-    fn joins(&self, site: &Site<Self::Function>) -> Vec<usize>;
+    /// Where, in the site's function, the thread has ended that was created at `site`, or inside what is
+    /// called there.
+    fn joins(&self, site: &Site<Self::Function>) -> Joins;
+
+    /// Whether threads that are created while `function` runs have ended when it returns.
+    fn awaits_all(&self, function: Self::Function) -> bool;
+
+    /// Whether two blocks of a function end with tests of the same thing.
+    fn tests_alike(&self, function: Self::Function, one: usize, other: usize) -> bool;
 }
 
 impl<C: Calls + ?Sized> Calls for Rc<C> {
@@ -95,8 +104,16 @@ impl<C: Calls + ?Sized> Calls for Rc<C> {
         (**self).root(function)
     }
 
-    fn joins(&self, site: &Site<C::Function>) -> Vec<usize> {
+    fn joins(&self, site: &Site<C::Function>) -> Joins {
         (**self).joins(site)
+    }
+
+    fn awaits_all(&self, function: C::Function) -> bool {
+        (**self).awaits_all(function)
+    }
+
+    fn tests_alike(&self, function: C::Function, one: usize, other: usize) -> bool {
+        (**self).tests_alike(function, one, other)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The parts of one function that can run before, or beside, a point of it.
 
+use super::ended::Ended;
 use crate::cfg::{Cfg, Direction};
 
 /// An instruction by its block and its place in the function's instruction stream.
@@ -55,10 +56,9 @@ impl Parts {
         true
     }
 
-    /// Adds what can run after the call at `point`, which ends its block, until a thread has ended that is
-    /// awaited at the end of each of `joins`. Says whether the function can then still return.
-    pub(super) fn add_after(&mut self, cfg: &Cfg, point: Position, joins: &[usize]) -> bool {
-        let ended = ended_by(cfg, point.block, joins);
+    /// Adds what can run after the call at `point`, which ends its block, until what it started is `ended`.
+    /// Says whether the function can then still return.
+    pub(super) fn add_after(&mut self, cfg: &Cfg, point: Position, ended: &Ended) -> bool {
         let mut seen = vec![false; cfg.len()];
         let mut stack: Vec<usize> = Vec::new();
         let mut returns = cfg.leaves(point.block);
@@ -67,7 +67,7 @@ impl Parts {
             for &next in cfg.successors(block) {
                 let next = next as usize;
                 if !ended.cuts(block, next) && !std::mem::replace(&mut seen[next], true) {
-                    returns |= cfg.leaves(next) && !joins.contains(&next);
+                    returns |= cfg.leaves(next) && !ended.joins.contains(&next);
                     stack.push(next);
                 }
             }
@@ -83,44 +83,4 @@ impl Parts {
             .zip(blocks)
             .for_each(|(whole, block)| *whole |= block);
     }
-}
-
-/// Where the awaited thread is over.
-struct Ended {
-    /// By block: the loops that await it, each a set of blocks; leaving one means that the thread is over.
-    loops: Vec<Vec<bool>>,
-    joins: Vec<usize>,
-}
-
-impl Ended {
-    fn cuts(&self, from: usize, to: usize) -> bool {
-        self.joins.contains(&from) || self.loops.iter().any(|blocks| blocks[from] && !blocks[to])
-    }
-}
-
-/// A join in a loop that does not create the thread belongs to a loop over all threads that were created:
-/// they are over when it is left, although, seen alone, the loop might not run once.
-fn ended_by(cfg: &Cfg, creation: usize, joins: &[usize]) -> Ended {
-    let mut ended = Ended {
-        loops: Vec::new(),
-        joins: Vec::new(),
-    };
-    for &join in joins {
-        let next = cfg.successors(join).iter().map(|&block| block as usize);
-        let after = cfg.reach(next, Direction::Forward, |_| false);
-        let before = cfg.reach([join], Direction::Backward, |_| false);
-        let cycle: Vec<bool> = after
-            .iter()
-            .zip(before)
-            .map(|(after, before)| *after && before)
-            .collect();
-        let loops = cycle.get(join).copied().unwrap_or(false);
-        let creates = cycle.get(creation).copied().unwrap_or(false);
-        if loops && !creates {
-            ended.loops.push(cycle);
-        } else {
-            ended.joins.push(join);
-        }
-    }
-    ended
 }

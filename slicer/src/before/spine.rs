@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::ended::Ended;
 use super::parts::Parts;
 use super::{Calls, Frame, Link, Position, Root, Site};
 
@@ -159,9 +160,14 @@ impl<C: Calls> Builder<'_, C> {
         parts.add_before(&cfg, site.position);
         let returns = match site.link {
             Link::Call if !went_on => false,
-            Link::Call | Link::Taken => parts.add_after(&cfg, site.position, &[]),
-            Link::Creation => parts.add_after(&cfg, site.position, &self.calls.joins(site)),
+            Link::Taken => parts.add_after(&cfg, site.position, &Ended::default()),
+            Link::Call | Link::Creation => {
+                let joins = self.calls.joins(site);
+                let alike = |one, other| self.calls.tests_alike(site.function, one, other);
+                let ended = Ended::new(&cfg, site.position.block, &joins, alike);
+                parts.add_after(&cfg, site.position, &ended)
+            }
         };
-        self.outward(site.function, returns);
+        self.outward(site.function, returns && !self.calls.awaits_all(site.function));
     }
 }

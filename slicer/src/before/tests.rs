@@ -8,6 +8,9 @@ struct Drawing {
     sites: Vec<(usize, Site<usize>)>,
     roots: Vec<(usize, Root)>,
     joins: Vec<(Position, Vec<usize>)>,
+    skips: Vec<(usize, usize)>,
+    awaiting: Vec<usize>,
+    alike: Vec<(usize, usize)>,
 }
 
 const MAIN: usize = 0;
@@ -85,11 +88,20 @@ impl Calls for &Drawing {
             .map(|(_, root)| *root)
     }
 
-    fn joins(&self, site: &Site<usize>) -> Vec<usize> {
-        self.joins
-            .iter()
-            .find(|(at, _)| *at == site.position)
-            .map_or(Vec::new(), |(_, joins)| joins.clone())
+    fn joins(&self, site: &Site<usize>) -> Joins {
+        let here = self.joins.iter().filter(|(at, _)| *at == site.position);
+        Joins {
+            blocks: here.flat_map(|(_, joins)| joins.clone()).collect(),
+            skips: self.skips.clone(),
+        }
+    }
+
+    fn awaits_all(&self, function: usize) -> bool {
+        self.awaiting.contains(&function)
+    }
+
+    fn tests_alike(&self, _: usize, one: usize, other: usize) -> bool {
+        self.alike.contains(&(one, other))
     }
 }
 
@@ -198,6 +210,51 @@ fn a_loop_of_joins_ends_the_threads_of_a_loop_of_creations() {
     program.link(Link::Creation, (MAIN, 1), worker);
     program.link(Link::Call, (MAIN, 4), report);
     program.joins.push((end_of(1), vec![3]));
+    assert!(!program.before(&[(worker, inside(0))]).has_run(report));
+}
+
+#[test]
+fn a_test_before_the_loop_of_joins_is_part_of_it() {
+    // 0 creates → 1 tests → 2 ⟲ (3) joins and tests → 4 calls report; 1 → 4 directly
+    let mut program = Drawing::default();
+    program.function(5, &[(0, 1), (1, 2), (1, 4), (2, 3), (3, 2), (3, 4)]);
+    program.roots.push((MAIN, Root::Main));
+    let (worker, report) = (program.line(1), program.line(1));
+    program.link(Link::Creation, (MAIN, 0), worker);
+    program.link(Link::Call, (MAIN, 4), report);
+    program.joins.push((end_of(0), vec![2]));
+    assert!(
+        program.before(&[(worker, inside(0))]).has_run(report),
+        "whether to wait at all may be another question"
+    );
+    program.alike.push((1, 3));
+    assert!(!program.before(&[(worker, inside(0))]).has_run(report));
+}
+
+#[test]
+fn a_join_is_not_skipped_where_there_is_a_thread() {
+    // 0 creates → 1 tests → 2 joins → 3 calls report; 1 → 3 directly
+    let mut program = Drawing::default();
+    program.function(4, &[(0, 1), (1, 2), (1, 3), (2, 3)]);
+    program.roots.push((MAIN, Root::Main));
+    let (worker, report) = (program.line(1), program.line(1));
+    program.link(Link::Creation, (MAIN, 0), worker);
+    program.link(Link::Call, (MAIN, 3), report);
+    program.joins.push((end_of(0), vec![2]));
+    assert!(program.before(&[(worker, inside(0))]).has_run(report));
+    program.skips.push((1, 3));
+    assert!(!program.before(&[(worker, inside(0))]).has_run(report));
+}
+
+#[test]
+fn a_function_that_awaits_its_threads_returns_after_them() {
+    let mut program = Drawing::new(3);
+    let (scope, worker, report) = (program.line(2), program.line(1), program.line(1));
+    program.link(Link::Call, (MAIN, 0), scope);
+    program.link(Link::Creation, (scope, 0), worker);
+    program.link(Link::Call, (MAIN, 1), report);
+    assert!(program.before(&[(worker, inside(0))]).has_run(report));
+    program.awaiting.push(scope);
     assert!(!program.before(&[(worker, inside(0))]).has_run(report));
 }
 

@@ -4,11 +4,12 @@
 //! - [`model`]: the places that create threads; `candidates`: which of them a question can be about;
 //! - `tables`: routines behind vtables (C++, Rust); `constants`: routines behind pointers; `own`: from what
 //!   a library starts to the first code of the program itself;
-//! - `joins`: which calls wait for which thread;
+//! - `joins`: which calls wait for which thread; `empty`: which tests skip them where there is none;
 //! - `look`: functions with the values of their registers.
 
 mod candidates;
 mod constants;
+mod empty;
 mod joins;
 pub(crate) mod look;
 pub mod model;
@@ -16,5 +17,6 @@ pub mod names;
 mod own;
 mod tables;
 
+pub use joins::Joins;
 pub use model::{CreationSite, ThreadModel};
 pub use names::{CreationKind, JoinKind};

@@ -41,6 +41,15 @@ pub struct CreationSite {
     pub through: Vec<Pc>,
 }
 
+impl CreationSite {
+    /// Whether `function` is what the library makes of the routine for this thread: a virtual function of an
+    /// object that holds it.
+    #[must_use]
+    pub fn is_wrapped_in(&self, function: FunctionRef) -> bool {
+        self.entry == Some(function) && matches!(self.kind, CreationKind::StdThread | CreationKind::Rust)
+    }
+}
+
 /// Who creates which threads. The program is searched at the first question; each creating call is examined
 /// when a question may be about it.
 pub struct ThreadModel<'p, 'a> {
@@ -119,6 +128,24 @@ impl<'p, 'a> ThreadModel<'p, 'a> {
         self.sites_where(
             |creating| self.may_be_in(creating, Some(creator)),
             |site| site.creator == creator,
+        )
+    }
+
+    /// The threads that closures create which are written inside a function.
+    pub(super) fn created_by_closures_of(&self, function: FunctionRef) -> Vec<&CreationSite> {
+        let Some(outer) = self.look.symbol(function) else {
+            return Vec::new();
+        };
+        let is_closure = |creator: FunctionRef| {
+            let symbol = self.look.symbol(creator);
+            symbol.is_some_and(|symbol| names::is_closure_in(symbol, outer))
+        };
+        self.sites_where(
+            |creating| {
+                self.around(creating)
+                    .is_none_or(|around| around.iter().any(|&function| is_closure(function)))
+            },
+            |site| is_closure(site.creator),
         )
     }
 

@@ -50,13 +50,84 @@ pub fn join(symbol: &str) -> Option<JoinKind> {
         "pthread_join" | "pthread_timedjoin_np" | "pthread_clockjoin_np" => Some(JoinKind::Pthread),
         "thrd_join" => Some(JoinKind::C11),
         "_ZNSt6thread4joinEv" | "_ZNSt3__16thread4joinEv" => Some(JoinKind::StdThread),
+        name if is_joining_destructor(name) => Some(JoinKind::StdThread),
         name if is_future_wait(name) => Some(JoinKind::Future),
         name if is_rust_join(name) => Some(JoinKind::Rust),
         _ => None,
     }
 }
 
+/// The destructor of a `std::jthread`, or of a vector of them.
+fn is_joining_destructor(name: &str) -> bool {
+    let joins = ["_ZNSt7jthreadD", "_ZNSt6vectorISt7jthread"]
+        .iter()
+        .any(|of| name.starts_with(of));
+    joins && ["D1Ev", "D2Ev"].iter().any(|end| name.ends_with(end))
+}
+
+/// Whether a call of `symbol` lets a thread go, so that nobody awaits it.
+#[must_use]
+pub fn is_detach(symbol: &str) -> bool {
+    match unversioned(symbol) {
+        "pthread_detach" | "thrd_detach" | "_ZNSt6thread6detachEv" => true,
+        // A Rust handle that is dropped; dropping a collection of them comes after they were taken out.
+        name => {
+            name.contains("drop_in_place")
+                && (name.contains("10JoinHandle") || name.contains("..JoinHandle"))
+                && !["IntoIter", "3Vec", "..Vec"]
+                    .iter()
+                    .any(|many| name.contains(many))
+        }
+    }
+}
+
+/// Whether threads that start inside a call of `symbol` have ended when it returns: `std::thread::scope` of
+/// Rust.
+#[must_use]
+pub fn awaits_all(symbol: &str) -> bool {
+    let v0 = || symbol.starts_with("_RINvNt") && symbol.contains("3std6thread6scoped5scope");
+    symbol.starts_with("_ZN3std6thread6scoped5scope17h") || v0()
+}
+
+/// `std::thread::park` of Rust.
+#[must_use]
+pub fn is_park(symbol: &str) -> bool {
+    crate_of(symbol) == Some("std") && symbol.contains("6thread") && {
+        symbol.ends_with("4park") || symbol.contains("4park17h")
+    }
+}
+
+/// Whether `closure` is a closure or lambda that is written inside the function `outer`, at any depth.
+#[must_use]
+pub fn is_closure_in(closure: &str, outer: &str) -> bool {
+    if let (Some(path), Some(of)) = (closure.strip_prefix("_RNC"), outer.strip_prefix("_R")) {
+        // `NC` for each closure around it.
+        let path = path.trim_start_matches("NC");
+        return path
+            .strip_prefix(of)
+            .is_some_and(|rest| rest.starts_with(['0', 's']));
+    }
+    if let (Some(path), Some(of)) = (legacy_path(closure), legacy_path(outer)) {
+        return path
+            .strip_prefix(of)
+            .is_some_and(|rest| rest.starts_with("28_$u7b$$u7b$closure"));
+    }
+    // `_ZZ4mainENKUlvE_clEv` in `main`, `_ZZ5startiENKUlvE_clEv` in `_Z5starti`.
+    let encoded = outer
+        .strip_prefix("_Z")
+        .map_or_else(|| format!("{}{outer}", outer.len()), str::to_owned);
+    let inside = closure
+        .strip_prefix("_ZZ")
+        .map(|path| path.trim_start_matches('Z'))
+        .and_then(|path| path.strip_prefix(encoded.as_str()));
+    inside.is_some_and(|rest| rest.starts_with("EN") && rest.contains("Ul"))
+}
+
 fn is_future_wait(name: &str) -> bool {
+    // What `get()` waits with where it was inlined.
+    if name.starts_with("_ZNSt28__atomic_futex_unsigned_base19_M_futex_wait_until") {
+        return true;
+    }
     let of_future = [
         "_ZNSt6future",
         "_ZNSt13shared_future",
@@ -155,8 +226,12 @@ fn is_runtime(symbol: &str) -> bool {
 pub fn crate_of(symbol: &str) -> Option<&str> {
     match symbol.strip_prefix("_R") {
         Some(path) => crate_of_v0(path),
-        None => crate_of_legacy(without_hash(symbol.strip_prefix("_ZN")?)?),
+        None => crate_of_legacy(legacy_path(symbol)?),
     }
+}
+
+fn legacy_path(symbol: &str) -> Option<&str> {
+    without_hash(symbol.strip_prefix("_ZN")?)
 }
 
 /// The part of a legacy path before `17h0123456789abcdefE`.
@@ -259,6 +334,47 @@ mod tests {
         let v0 = "_RNvMs_NtNtCsjrHSEGnQ3l9_3std6thread11join_handleINtB4_10JoinHandleuE4joinCs1_1r";
         assert_eq!(join(v0), Some(JoinKind::Rust));
         assert_eq!(join("_ZNSt6vectorIiE3getEv"), None);
+        assert_eq!(join("_ZNSt7jthreadD2Ev"), Some(JoinKind::StdThread));
+    }
+
+    #[test]
+    fn scopes_and_handles_that_are_let_go() {
+        assert!(awaits_all("_ZN3std6thread6scoped5scope17h0123456789abcdefE"));
+        assert!(awaits_all(
+            "_RINvNtNtCsjr_3std6thread6scoped5scopeNCNvCs1_1r4main0uEB1_"
+        ));
+        assert!(!awaits_all(
+            "_ZN3std6thread6scoped5Scope5spawn17h0123456789abcdefE"
+        ));
+        assert!(is_park("_RNvNtNtCsjr_3std6thread9functions4park"));
+        assert!(is_detach("_ZNSt6thread6detachEv"));
+        assert!(is_detach(
+            "_RINvNtCs1_4core3ptr13drop_in_placeINtNtNtCs2_3std6thread11join_handle10JoinHandleuEECs3_1r"
+        ));
+        assert!(!is_detach(
+            "_RINvNtCs1_4core3ptr13drop_in_placeINtNtNtCs4_5alloc3vec9into_iter8IntoIterINtNtNtCs2_3std6thread11join_handle10JoinHandleuEEECs3_1r"
+        ));
+    }
+
+    #[test]
+    fn closures_belong_to_their_function() {
+        for (closure, outer) in [
+            ("_RNCNvCs1_1r4main0B3_", "_RNvCs1_1r4main"),
+            ("_RNCNCNvCs1_1r4main0s_0B3_", "_RNvCs1_1r4main"),
+            (
+                "_ZN1r4main28_$u7b$$u7b$closure$u7d$$u7d$17h0123456789abcdefE",
+                "_ZN1r4main17hfedcba9876543210E",
+            ),
+            ("_ZZ4mainENKUlvE_clEv", "main"),
+            ("_ZZ5startiENKUlvE_clEv", "_Z5starti"),
+        ] {
+            assert!(is_closure_in(closure, outer), "{closure}");
+            assert!(
+                !is_closure_in(outer, closure) && !is_closure_in(closure, "_Z5other"),
+                "{closure}"
+            );
+        }
+        assert!(!is_closure_in("_RNCNvCs1_1r5main20B3_", "_RNvCs1_1r4main"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use slicer::threads::ThreadModel;
 use super::common::{Language, function, program};
 
 /// The address of the call of `callee` in `caller`.
-fn call(program: &Program<'_>, caller: FunctionRef, callee: &str) -> Pc {
+pub fn call(program: &Program<'_>, caller: FunctionRef, callee: &str) -> Pc {
     let code = program.module(caller.module).unwrap().code();
     let flow = code.flow(caller.function);
     let named = |target| code.target_name(target).is_some_and(|name| name.contains(callee));
@@ -22,7 +22,7 @@ fn call(program: &Program<'_>, caller: FunctionRef, callee: &str) -> Pc {
 }
 
 /// Of `names`, those that can have run before `at`, a call of `.1` in `.0`.
-fn ran(program: &'static Program<'static>, at: (&str, &str), names: &[&str]) -> Vec<String> {
+pub fn ran(program: &'static Program<'static>, at: (&str, &str), names: &[&str]) -> Vec<String> {
     let threads = Rc::new(ThreadModel::new(program));
     let calls = Rc::new(ProgramCalls::new(program, threads));
     let failing = call(program, function(program, at.0), at.1);

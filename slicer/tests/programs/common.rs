@@ -36,7 +36,8 @@ pub fn compile(name: &str, language: Language, level: u8, source: &str) -> Vec<u
     let mut command = Command::new(compiler);
     match language {
         Language::Rust => command.args(["-g", "--edition=2024", "-C", &format!("opt-level={level}")]),
-        Language::C | Language::Cpp => command.args(["-g", "-pthread", &format!("-O{level}")]),
+        Language::C => command.args(["-g", "-pthread", &format!("-O{level}")]),
+        Language::Cpp => command.args(["-g", "-std=c++20", "-pthread", &format!("-O{level}")]),
     };
     let result = command.arg(&input).arg("-o").arg(&output).output().unwrap();
     assert!(

@@ -4,5 +4,6 @@
 mod before;
 mod common;
 mod icfg;
+mod joins;
 mod plan;
 mod threads;
