@@ -84,6 +84,15 @@ pub fn first_statements(
     (statements, more)
 }
 
+/// What was corrupt or missing in the debug information that was read on the way.
+pub fn problems(program: &Program<'_>) -> Vec<String> {
+    const MOST: usize = 3;
+    let own = program.modules().filter(|(_, module)| !module.is_library());
+    own.flat_map(|(_, module)| module.sources().problems())
+        .take(MOST)
+        .collect()
+}
+
 /// The terminal that standard output goes to.
 pub fn terminal() -> Terminal {
     let is_terminal = std::io::stdout().is_terminal();

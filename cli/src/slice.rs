@@ -29,12 +29,13 @@ pub fn run(args: &SliceArgs) -> Result<String> {
         Some(report) => opened.program_of(&args.program, report)?,
         None => opened.program(&args.program)?,
     };
-    let (criterion, notes) = criterion(args, &program, report.as_ref())?;
+    let (criterion, mut notes) = criterion(args, &program, report.as_ref())?;
     let Some(first) = criterion.starts.first().map(|start| start.pc) else {
         bail!("no frame of the failing thread is in the program's own code: nothing to slice from");
     };
     let mut slice = Slice::new(&program, &criterion);
     let (statements, more) = present::first_statements(&program, &mut slice, args.max, &sources);
+    notes.extend(present::problems(&program));
     let result = SliceResult {
         criterion: present::statement_at(&program, first, &sources),
         statements,

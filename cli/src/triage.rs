@@ -34,6 +34,7 @@ fn sketch(max: usize, program: &Program<'_>, failure: &Failure, sources: &Source
     let threads = failure.threads.iter().enumerate();
     let executable = program.modules().next().map(|(_, module)| module);
     let mut notes = failure.notes.clone();
+    notes.extend(present::problems(program));
     if failure.failing_frame.is_none() {
         notes.push("no frame of the failing thread is in the program's own code".to_owned());
     }

@@ -151,10 +151,16 @@ impl<'a> Module<'a> {
             let entry = self.code.functions().get(function).map(|function| function.entry);
             let returns = flow.blocks.iter().filter(|block| block.exit == Exit::Return);
             let returns = returns.filter_map(|block| flow.addr(block.last()));
-            let places = entry.into_iter().chain(returns);
-            let outer = places.filter_map(|addr| self.sources.frames_at(addr).into_iter().next());
-            let outer = outer.filter(|frame| !frame.inlined && frame.column > 0);
-            outer.map(|frame| (frame.line, frame.column)).collect()
+            // Without columns a return is anywhere on its line; clang gives none to a function's entry.
+            let places = entry
+                .map(|entry| (entry, true))
+                .into_iter()
+                .chain(returns.map(|at| (at, false)));
+            let outer = places.filter_map(|(addr, is_entry)| {
+                let frame = self.sources.frames_at(addr).into_iter().next()?;
+                (!frame.inlined && (is_entry || frame.column > 0)).then_some((frame.line, frame.column))
+            });
+            outer.collect()
         });
         Arc::clone(found)
     }

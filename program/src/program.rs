@@ -191,7 +191,12 @@ impl<'a> Program<'a> {
                 Attribution::CompilerMade
             }
             Some((_, frame)) => Attribution::Statement(Statement {
-                function: frame.function.clone().unwrap_or_else(|| Arc::from("??")),
+                // Line tables without functions leave the symbols: a split object that is not there.
+                function: frame
+                    .function
+                    .clone()
+                    .or_else(|| module.name_of_function_at(pc.addr))
+                    .unwrap_or_else(|| Arc::from("??")),
                 file: frame.file.clone(),
                 line: Some(frame.line),
                 pc,
