@@ -6,7 +6,7 @@ use super::flow::Target;
 use super::functions::Functions;
 use super::no_return::NoReturn;
 use super::unwind::UnwindTable;
-use crate::addr::LinkAddr;
+use crate::addr::{LinkAddr, LinkRange};
 use crate::elf::{Elf, Linkage};
 
 /// How deep callees are looked into for whether they return.
@@ -73,10 +73,11 @@ impl<'c, 'a> Context<'c, 'a> {
         }
     }
 
-    /// Where exceptions land that are thrown in the part of a function that begins at `start`.
-    pub(super) fn landing_pads(self, start: LinkAddr) -> Vec<LinkAddr> {
+    /// Where exceptions land that are thrown in the part of a function that begins at `start`: the calls,
+    /// and the landing pad for them.
+    pub(super) fn landings(self, start: LinkAddr) -> Vec<(LinkRange, LinkAddr)> {
         self.unwind
             .get_or_init(|| UnwindTable::new(self.elf))
-            .landing_pads(self.elf, start)
+            .landings(self.elf, start)
     }
 }

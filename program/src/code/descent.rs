@@ -312,7 +312,15 @@ impl<'c, 'a> Descent<'c, 'a> {
         }
         let starts: Vec<u64> = self.pieces.iter().map(|piece| piece.start).collect();
         for start in starts {
-            for pad in self.context.landing_pads(LinkAddr(start)) {
+            let mut pads: Vec<LinkAddr> = self
+                .context
+                .landings(LinkAddr(start))
+                .into_iter()
+                .map(|(_, pad)| pad)
+                .collect();
+            pads.sort_unstable();
+            pads.dedup();
+            for pad in pads {
                 if !self.is_decoded(pad.0) {
                     self.follow(pad.0);
                 }

@@ -42,6 +42,7 @@ use no_return::NoReturn;
 use places::Places;
 use unwind::UnwindTable;
 
+use crate::addr::{LinkAddr, LinkRange};
 use crate::elf::Elf;
 
 /// Graphs are kept in so many maps, so that threads seldom wait for one another.
@@ -118,6 +119,15 @@ impl<'a> Code<'a> {
     #[must_use]
     pub fn never_returns(&self, target: Target) -> bool {
         self.context().never_returns(target)
+    }
+
+    /// Where exceptions land in a function: the calls that throw, and the landing pad for them.
+    #[must_use]
+    pub fn landings(&self, function: FunctionId) -> Vec<(LinkRange, LinkAddr)> {
+        let parts = self.functions.parts(function).into_iter();
+        parts
+            .flat_map(|part| self.context().landings(part.start))
+            .collect()
     }
 
     /// The name of a call's target as in the symbol table.

@@ -67,19 +67,20 @@ impl<'a> UnwindTable<'a> {
         }));
     }
 
-    /// Where exceptions land that are thrown in the part of a function that begins at `start`.
-    pub(super) fn landing_pads(&self, elf: &Elf<'a>, start: LinkAddr) -> Vec<LinkAddr> {
+    /// Where exceptions land that are thrown in the part of a function that begins at `start`: the calls,
+    /// and the landing pad for them.
+    pub(super) fn landings(&self, elf: &Elf<'a>, start: LinkAddr) -> Vec<(LinkRange, LinkAddr)> {
         let Ok(at) = self.starts.binary_search_by_key(&start.0, |(start, _)| *start) else {
             return Vec::new();
         };
-        let pads = self.starts.get(at).and_then(|(_, offset)| {
+        let landings = self.starts.get(at).and_then(|(_, offset)| {
             let Pointer::Direct(table) = self.entry(*offset)?.lsda()? else {
                 return None;
             };
             let bytes = elf.segments().bytes_from(LinkAddr(table))?;
-            read_landing_pads(EndianSlice::new(bytes, LittleEndian), start.0)
+            read_landings(EndianSlice::new(bytes, LittleEndian), start.0)
         });
-        pads.unwrap_or_default()
+        landings.unwrap_or_default()
     }
 
     fn entry(&self, offset: usize) -> Option<FrameDescriptionEntry<Reader<'a>>> {
@@ -119,8 +120,8 @@ fn walk(frames: &EhFrame<Reader<'_>>, bases: &BaseAddresses, starts: &mut Vec<(u
     }
 }
 
-/// The call-site table of an LSDA: the landing pads, sorted, each once.
-fn read_landing_pads(mut reader: Reader<'_>, function: u64) -> Option<Vec<LinkAddr>> {
+/// The call-site table of an LSDA: the calls that have a landing pad, with it.
+fn read_landings(mut reader: Reader<'_>, function: u64) -> Option<Vec<(LinkRange, LinkAddr)>> {
     const OMIT: u8 = 0xff;
     // A base of its own for landing pads is allowed, but neither gcc nor LLVM writes one.
     if reader.read_u8().ok()? != OMIT {
@@ -132,22 +133,21 @@ fn read_landing_pads(mut reader: Reader<'_>, function: u64) -> Option<Vec<LinkAd
     let encoding = reader.read_u8().ok()?;
     let len = usize::try_from(reader.read_uleb128().ok()?).ok()?;
     let mut table = reader.split(len).ok()?;
-    let mut pads = Vec::new();
+    let mut landings = Vec::new();
     for _ in 0..MAX_CALL_SITES {
         if table.is_empty() {
             break;
         }
-        call_site_value(&mut table, encoding)?;
-        call_site_value(&mut table, encoding)?;
+        let start = function.wrapping_add(call_site_value(&mut table, encoding)?);
+        let end = start.wrapping_add(call_site_value(&mut table, encoding)?);
         let pad = call_site_value(&mut table, encoding)?;
         table.read_uleb128().ok()?;
         if pad != 0 {
-            pads.push(LinkAddr(function.wrapping_add(pad)));
+            let pad = LinkAddr(function.wrapping_add(pad));
+            landings.push((LinkAddr(start)..LinkAddr(end), pad));
         }
     }
-    pads.sort_unstable();
-    pads.dedup();
-    Some(pads)
+    Some(landings)
 }
 
 fn call_site_value(table: &mut Reader<'_>, encoding: u8) -> Option<u64> {

@@ -171,6 +171,42 @@ impl Code<'_> {
         references
     }
 
+    /// Instructions that refer to a thread-local variable by its offset from the thread pointer, in address
+    /// order. Only executables know such offsets when they are linked.
+    #[must_use]
+    pub fn references_to_thread_local(&self, offset: i64) -> Vec<Reference> {
+        let mut references = Vec::new();
+        let Ok(displacement) = i32::try_from(offset) else {
+            return references;
+        };
+        for code in self.elf().code_ranges() {
+            let Some(bytes) = self.elf().bytes_at(code.start, code.end.0 - code.start.0) else {
+                continue;
+            };
+            for at in memchr::memmem::find_iter(bytes, &displacement.to_le_bytes()) {
+                let place = code.start.offset(at as i64);
+                let Some(function) = self.functions().at(place) else {
+                    continue;
+                };
+                let graph = self.flow(function);
+                let found = graph.containing(place).and_then(|ix| {
+                    let access = accesses(graph.instruction(ix)?)
+                        .find(|access| access.segment.is_some() && access.disp == offset)?;
+                    let kind = match access.kind {
+                        AccessKind::Read => ReferenceKind::Read,
+                        AccessKind::Write => ReferenceKind::Write,
+                        AccessKind::ReadWrite => ReferenceKind::ReadWrite,
+                    };
+                    let at = graph.addr(ix)?;
+                    Some(Reference { function, at, kind })
+                });
+                references.extend(found);
+            }
+        }
+        references.dedup();
+        references
+    }
+
     /// Calls `each` for every instruction that refers to the range, with what it does (`None` for jumps and calls).
     fn each_reference(
         &self,
