@@ -11,7 +11,7 @@ use crate::addr::{LinkAddr, LinkRange};
 use crate::code::{Access, Code, Exit, FlowGraph, FunctionId, accesses};
 use crate::elf::{Elf, ElfError, SymbolKind};
 use crate::files::Files;
-use crate::source::{DebugStatus, Sources};
+use crate::source::{DebugStatus, SourceFrame, Sources};
 
 /// How many symbols may name parts of one object.
 const NESTED_OBJECTS: usize = 8;
@@ -149,20 +149,32 @@ impl<'a> Module<'a> {
         let mut known = self.boundaries.lock().unwrap_or_else(PoisonError::into_inner);
         let found = known.entry(function).or_insert_with(|| {
             let entry = self.code.functions().get(function).map(|function| function.entry);
-            let returns = flow.blocks.iter().filter(|block| block.exit == Exit::Return);
-            let returns = returns.filter_map(|block| flow.addr(block.last()));
-            // Without columns a return is anywhere on its line; clang gives none to a function's entry.
-            let places = entry
-                .map(|entry| (entry, true))
-                .into_iter()
-                .chain(returns.map(|at| (at, false)));
-            let outer = places.filter_map(|(addr, is_entry)| {
-                let frame = self.sources.frames_at(addr).into_iter().next()?;
-                (!frame.inlined && (is_entry || frame.column > 0)).then_some((frame.line, frame.column))
+            let entry = entry.and_then(|entry| self.outer_frame_at(entry));
+            // An optimised function may begin with its first statement. Its own position is where it is
+            // declared; clang gives it no column, and without any a line's braces and statements look the same.
+            let entry = entry.filter(|frame| {
+                (frame.column == 0 && self.has_columns(function))
+                    || (frame.column > 0 && frame.line == frame.decl_line)
             });
-            outer.collect()
+            let returns = flow.blocks.iter().filter(|block| block.exit == Exit::Return);
+            let returns = returns.filter_map(|block| self.outer_frame_at(flow.addr(block.last())?));
+            let returns = returns.filter(|frame| frame.column > 0);
+            let outer = entry.into_iter().chain(returns);
+            outer.map(|frame| (frame.line, frame.column)).collect()
         });
         Arc::clone(found)
+    }
+
+    fn outer_frame_at(&self, addr: LinkAddr) -> Option<SourceFrame> {
+        let innermost = self.sources.frames_at(addr).into_iter().next();
+        innermost.filter(|frame| !frame.inlined)
+    }
+
+    fn has_columns(&self, function: FunctionId) -> bool {
+        let parts = self.code.functions().parts(function);
+        parts
+            .iter()
+            .any(|part| self.sources.line_rows(part).iter().any(|row| row.column > 0))
     }
 
     /// Where a function's body starts, for one that is entered at `entry`.

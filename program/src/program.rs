@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::addr::{ModuleId, Pc};
-use crate::code::FunctionId;
+use crate::code::{FunctionId, InstrIx};
 use crate::module::Module;
 use crate::statement::{Attribution, Statement, is_library_path};
 
@@ -154,6 +154,24 @@ impl<'a> Program<'a> {
         let found = self.attribute(pc);
         known.insert(pc, found.clone());
         found
+    }
+
+    /// The last instruction before `pc`, in its function, that a compiler gave a line. Code that serves several
+    /// lines at once has none of its own (clang's line 0), but a failure in it is shown where it happened.
+    #[must_use]
+    pub fn with_line_before(&self, pc: Pc) -> Option<Pc> {
+        const FAR: usize = 64;
+        let function = self.function_at(pc)?;
+        let module = self.module(pc.module)?;
+        let flow = module.code().flow(function.function);
+        let at = flow.containing(pc.addr)?;
+        let innermost = |addr| module.sources().frames_at(addr).into_iter().next();
+        let wanted = innermost(pc.addr)?.function;
+        let earlier = (0..at.0).rev().take(FAR).filter_map(|ix| flow.addr(InstrIx(ix)));
+        let found = earlier
+            .filter_map(|addr| Some((addr, innermost(addr)?)))
+            .find(|(_, frame)| frame.line > 0 && frame.function == wanted);
+        found.map(|(addr, _)| Pc { addr, ..pc })
     }
 
     fn attribute(&self, pc: Pc) -> Attribution {
