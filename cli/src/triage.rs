@@ -137,6 +137,7 @@ fn line(frame: &ResolvedFrame, source: &SourceFrame, sources: &SourceText) -> Fr
             FrameOrigin::Cfi => "cfi",
             FrameOrigin::FramePointer => "frame-pointer",
             FrameOrigin::SignalFrame => "signal-frame",
+            FrameOrigin::TailCall => "tail-call",
             FrameOrigin::Scan => "scan",
         },
     }

@@ -157,6 +157,8 @@ pub enum FrameOrigin {
     FramePointer,
     /// A signal frame that the kernel pushed.
     SignalFrame,
+    /// The frame is gone: the function left by a jump, which the code around it shows.
+    TailCall,
     /// A guess from stack contents.
     Scan,
 }

@@ -7,7 +7,7 @@ use program::{Attribution, Pc, Program};
 
 use super::ResolvedFrame;
 use super::place::Places;
-use crate::report::{Frame, Position};
+use crate::report::{Frame, FrameOrigin, Position};
 
 /// Resolves a stack. Frames that the report marks as inlined are part of the next one's place: where that is
 /// known, the program itself tells what is inlined there, and the report's words are left out.
@@ -110,6 +110,24 @@ fn resolve(
     }
 }
 
+/// The frame of a function that left by a jump; `after` is the end of the jump.
+pub(super) fn tail_caller(program: &Program<'_>, after: Pc) -> ResolvedFrame {
+    let executing = executing(after, Position::Return);
+    ResolvedFrame {
+        pc: Some(after),
+        position: Position::Return,
+        line_only: false,
+        sources: known_sources(program, executing),
+        module: program
+            .module(after.module)
+            .map(|module| module.name().to_owned()),
+        address: None,
+        role: None,
+        own: is_own(program, executing),
+        origin: FrameOrigin::TailCall,
+    }
+}
+
 /// Whether a line of the program's own is at a place, perhaps inlined into a runtime's function: a closure
 /// in the function that runs it.
 fn has_own_line(program: &Program<'_>, pc: Option<Pc>) -> bool {
@@ -133,6 +151,11 @@ fn known_sources(program: &Program<'_>, pc: Pc) -> Vec<SourceFrame> {
         return Vec::new();
     };
     let frames = module.sources().frames_at(pc.addr);
+    if frames.first().is_some_and(|frame| frame.line == 0)
+        && let Some(before) = program.with_line_before(pc)
+    {
+        return module.sources().frames_at(before.addr);
+    }
     if !frames.is_empty() {
         return frames;
     }

@@ -7,6 +7,7 @@
 mod frame;
 mod hang;
 mod place;
+mod tail;
 
 use program::source::SourceFrame;
 use program::{ModuleId, Pc, Program};
@@ -140,7 +141,7 @@ pub fn resolve(report: &Report, program: &Program<'_>) -> Result<Failure, Resolv
         .map(|thread| ResolvedThread {
             id: thread.id,
             name: thread.name.clone(),
-            frames: frame::resolve_all(&places, program, &thread.frames),
+            frames: tail::restore(program, frame::resolve_all(&places, program, &thread.frames)),
         })
         .collect();
     let frames = threads.iter().map(|thread| thread.frames.len()).sum();
