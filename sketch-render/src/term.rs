@@ -164,6 +164,21 @@ fn position(statement: &StatementRef) -> String {
     }
 }
 
+/// [`position`] in so many columns: the file and the line are what people look up, so the function's name
+/// is cut.
+fn short_position(statement: &StatementRef, columns: usize) -> String {
+    let function = plain(&statement.function);
+    let whole = position(statement);
+    let place = whole.strip_prefix(function.as_str()).unwrap_or_default();
+    let room = columns.saturating_sub(width(place)).max(8);
+    let short = format!("{}{place}", cut(&function, room));
+    if width(&short) < columns {
+        pad(&short, columns)
+    } else {
+        short
+    }
+}
+
 fn stack(out: &mut String, threads: &[&ThreadStack], state: &str, limit: usize, terminal: Terminal) {
     let Some(thread) = threads.first() else { return };
     let mark = if state.is_empty() {
@@ -263,7 +278,12 @@ fn statements(out: &mut String, statements: &[SliceStatement], more: bool, termi
             .map(|access| format!("{} {}", access.access, plain(&access.variable)))
             .collect();
         let names = names.join(", ");
-        let head = format!("{:>4}  {:<8}{}  ", item.distance, why(item), pad(place, column));
+        let place = if width(place) > column {
+            short_position(&item.statement, column)
+        } else {
+            pad(place, column)
+        };
+        let head = format!("{:>4}  {:<8}{place}  ", item.distance, why(item));
         let room = terminal.width.saturating_sub(width(&head));
         let shown = cut(&text, room.max(12));
         let rest = room.saturating_sub(width(&shown) + 3);
@@ -285,5 +305,26 @@ fn statements(out: &mut String, statements: &[SliceStatement], more: bool, termi
             "      {}",
             terminal.faint("… more statements further away; ask for them with --max N")
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_that_is_too_wide_keeps_its_file_and_line() {
+        let statement = StatementRef {
+            function: "storage::table::BlockBasedTableIterator::NextAndGetResult".to_owned(),
+            file: Some("/src/table/block_iterator.cc".to_owned()),
+            line: Some(1187),
+            pc: 0x1234,
+            text: None,
+            accesses: Vec::new(),
+        };
+        let shown = short_position(&statement, 40);
+        assert_eq!(width(&shown), 40);
+        assert!(shown.contains("(block_iterator.cc:1187)"), "{shown}");
+        assert!(shown.starts_with("storage::"), "{shown}");
     }
 }
