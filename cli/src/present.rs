@@ -32,7 +32,7 @@ pub fn statement(program: &Program<'_>, statement: &Statement, sources: &SourceT
 pub fn statement_at(program: &Program<'_>, pc: Pc, sources: &SourceText) -> StatementRef {
     // A return address leads to the last byte of the call; people and tools want its first.
     let pc = program.instruction_at(pc).unwrap_or(pc);
-    match program.statement_at(pc) {
+    match slicer::slice::failing_statement(program, pc) {
         Attribution::Statement(found) => statement(program, &found, sources),
         Attribution::CompilerMade | Attribution::Library => {
             let module = program.module(pc.module);

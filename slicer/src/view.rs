@@ -8,7 +8,7 @@ use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic};
 use program::code::{BlockId, Exit, FlowGraph, InstrIx, Target};
 use program::source::VarLocation;
 use program::values::{Gpr, PlacedAccess, State, Values};
-use program::{FunctionRef, LinkAddr, Module, Pc};
+use program::{FunctionRef, LinkAddr, LinkRange, Module, Pc};
 
 use crate::cfg::{Cfg, of_flow};
 use crate::control::ControlDependence;
@@ -30,6 +30,7 @@ pub struct FunctionView<'p, 'a> {
     cfg: OnceCell<Cfg>,
     control: OnceCell<ControlDependence>,
     dominators: OnceCell<DomTree>,
+    landings: OnceCell<Vec<(LinkRange, LinkAddr)>>,
 }
 
 impl<'p, 'a> FunctionView<'p, 'a> {
@@ -53,6 +54,7 @@ impl<'p, 'a> FunctionView<'p, 'a> {
             cfg: OnceCell::new(),
             control: OnceCell::new(),
             dominators: OnceCell::new(),
+            landings: OnceCell::new(),
         }
     }
 
@@ -172,6 +174,37 @@ impl<'p, 'a> FunctionView<'p, 'a> {
         branches.sort_unstable();
         branches.dedup();
         branches
+    }
+
+    /// The blocks whose last call may throw to a landing pad.
+    #[must_use]
+    pub fn throwing_to(&self, pad: BlockId) -> Vec<BlockId> {
+        let Some(at) = self.flow.block(pad).map(|block| block.start) else {
+            return Vec::new();
+        };
+        let landings = self
+            .landings
+            .get_or_init(|| self.module.code().landings(self.id.function));
+        let mut calls: Vec<LinkRange> = landings
+            .iter()
+            .filter(|(_, pad)| *pad == at)
+            .map(|(calls, _)| calls.clone())
+            .collect();
+        calls.sort_unstable_by_key(|range| range.start);
+        if calls.is_empty() {
+            return Vec::new();
+        }
+        let throws = |block: &program::code::Block| {
+            let at = self.flow.addr(block.last());
+            block.exit.target().is_some()
+                && at.is_some_and(|at| calls.iter().any(|range| range.contains(&at)))
+        };
+        (0..)
+            .map(BlockId)
+            .zip(&self.flow.blocks)
+            .filter(|(_, block)| throws(block))
+            .map(|(id, _)| id)
+            .collect()
     }
 
     /// The instructions after which the function is left with a result: returns and tail calls.

@@ -1,6 +1,6 @@
 //! Which registers an instruction reads and writes, as bit sets.
 
-use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, Register, RflagsBits};
+use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register, RflagsBits};
 use program::values::Gpr;
 
 /// A set of register families: 16 general, 32 vector, the flags, and one for everything else.
@@ -86,16 +86,6 @@ impl RegisterSet {
             .then(|| Gpr::of(Register::RAX + number))
             .flatten()
     }
-
-    /// The registers that a call does not keep (System V x86-64).
-    #[must_use]
-    pub fn clobbered_by_calls() -> Self {
-        let kept = [Gpr::RBX, Gpr::RBP, Gpr::RSP]
-            .map(Self::gpr)
-            .into_iter()
-            .fold(Self(0xf << 12), Self::with);
-        Self(u64::MAX).without(kept)
-    }
 }
 
 /// What an instruction does to registers.
@@ -136,6 +126,9 @@ impl Effects {
                 effects.keeps = effects.keeps.with(set);
             }
         }
+        if replaces_scalar(instr) {
+            effects.reads = effects.reads.without(RegisterSet::of(instr.op0_register()));
+        }
         if instr.rflags_read() != RflagsBits::NONE {
             effects.reads = effects.reads.with(RegisterSet::FLAGS);
         }
@@ -144,6 +137,26 @@ impl Effects {
         }
         effects
     }
+}
+
+/// Instructions that put a new number into the low lane of a vector register: what they keep of the other
+/// lanes is nobody's value.
+fn replaces_scalar(instr: &Instruction) -> bool {
+    let replaces = matches!(
+        instr.mnemonic(),
+        Mnemonic::Cvtsi2sd
+            | Mnemonic::Cvtsi2ss
+            | Mnemonic::Cvtss2sd
+            | Mnemonic::Cvtsd2ss
+            | Mnemonic::Sqrtsd
+            | Mnemonic::Sqrtss
+            | Mnemonic::Roundsd
+            | Mnemonic::Roundss
+            | Mnemonic::Movsd
+            | Mnemonic::Movss
+    );
+    let register = instr.op0_register();
+    replaces && register.is_vector_register() && instr.op1_register() != register
 }
 
 #[cfg(test)]
@@ -182,6 +195,13 @@ mod tests {
     fn compares_define_flags_and_branches_use_them() {
         assert!(effects(&[0x48, 0x85, 0xc0]).writes.meets(RegisterSet::FLAGS)); // test rax, rax
         assert!(effects(&[0x74, 0x02]).reads.meets(RegisterSet::FLAGS)); // je
+    }
+
+    #[test]
+    fn a_conversion_to_a_float_replaces_the_number() {
+        let convert = effects(&[0xf2, 0x0f, 0x2a, 0xc7]); // cvtsi2sd xmm0, edi
+        assert_eq!(convert.reads, gprs(&[Gpr::RDI]));
+        assert!(convert.writes.meets(RegisterSet::vector(0)));
     }
 
     #[test]

@@ -24,6 +24,13 @@ pub enum Location {
         /// How many bytes.
         width: u32,
     },
+    /// Bytes of a thread-local variable of the executable, by offset from the thread pointer.
+    Thread {
+        /// Offset of the first byte.
+        offset: i64,
+        /// How many bytes.
+        width: u32,
+    },
     /// Bytes at a constant distance from a value that the function does not compute itself: the same value
     /// is the same memory, so this needs no alias analysis.
     Object {
@@ -54,14 +61,16 @@ impl Location {
     /// The location of a memory access, if it is one that dependence follows.
     #[must_use]
     pub fn of(place: &Place, width: Option<u32>) -> Option<Self> {
-        if place.thread_local {
-            return None;
-        }
         let width = match (place.index, width) {
             (Some(_), _) | (None, None) => ARRAY_REACH,
             (None, Some(width)) => width.max(1),
         };
         match place.base {
+            Value::Const(offset) if place.thread_local => Some(Self::Thread {
+                offset: offset.cast_signed(),
+                width,
+            }),
+            _ if place.thread_local => None,
             Value::Sum(Base::Entry(Gpr::RSP), offset) => Some(Self::Stack { offset, width }),
             Value::Sum(base, offset) => Some(Self::Object { base, offset, width }),
             Value::Const(addr) if addr >= 0x1000 => Some(Self::Static {
@@ -83,6 +92,13 @@ impl Location {
             (
                 Self::Stack { offset, width },
                 Self::Stack {
+                    offset: at,
+                    width: wide,
+                },
+            )
+            | (
+                Self::Thread { offset, width },
+                Self::Thread {
                     offset: at,
                     width: wide,
                 },

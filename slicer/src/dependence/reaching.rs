@@ -1,8 +1,9 @@
 //! Reaching definitions, asked for one location at one point, walking backwards.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 
-use program::code::{AccessKind, BlockId, InstrIx};
+use program::code::{AccessKind, Block, BlockId, InstrIx};
 use program::values::{Base, Gpr, Value};
 
 use super::effects::RegisterSet;
@@ -16,6 +17,8 @@ pub enum Definition {
     Written(InstrIx),
     /// It is what a call returned.
     Returned(InstrIx),
+    /// The unwinder left it there when a call threw: the exception.
+    Thrown(InstrIx),
     /// A call got a pointer to it and may have written it.
     Lent {
         /// The call.
@@ -68,21 +71,32 @@ pub fn reaching(view: &FunctionView<'_, '_>, before: InstrIx, wanted: Location) 
         if Some(block_id) == view.flow.entry {
             result.from_entry = true;
         }
+        let end_of = |id: BlockId| view.flow.block(id).map_or(0, |block| block.instrs.end);
         for &previous in block.preds.iter().rev() {
             if seen.insert(previous) {
-                pending.push((
-                    previous,
-                    view.flow
-                        .blocks
-                        .get(previous.0 as usize)
-                        .map_or(0, |b| b.instrs.end),
-                ));
+                pending.push((previous, end_of(previous)));
+            }
+        }
+        if block.exceptional {
+            for throwing in view.throwing_to(block_id).into_iter().rev() {
+                if is_exception(&wanted) {
+                    let call = view.flow.block(throwing).map(Block::last);
+                    result.definitions.extend(call.map(Definition::Thrown));
+                } else if seen.insert(throwing) {
+                    pending.push((throwing, end_of(throwing)));
+                }
             }
         }
     }
     let mut known = HashSet::new();
     result.definitions.retain(|definition| known.insert(*definition));
     result
+}
+
+/// The registers in which the unwinder hands an exception to a landing pad.
+fn is_exception(wanted: &Location) -> bool {
+    let handed = RegisterSet::gpr(Gpr::RAX).with(RegisterSet::gpr(Gpr::RDX));
+    matches!(wanted, Location::Register(register) if register.meets(handed))
 }
 
 /// Memory behind a value that only exists from this block on: earlier code could not name it.
@@ -158,20 +172,21 @@ fn result_registers() -> RegisterSet {
 fn across_call(view: &FunctionView<'_, '_>, call: InstrIx, wanted: &Location) -> Step {
     let lent_from = match *wanted {
         Location::Register(register) => {
-            return if !register.meets(RegisterSet::clobbered_by_calls()) {
-                Step::Pass
-            } else if register.meets(result_registers()) {
+            // A register that calls need not keep is read after this one: then the compiler knows that
+            // the callee keeps it (gcc's -fipa-ra), for what a call leaves there is nobody's value.
+            return if register.meets(result_registers()) {
                 Step::Define {
                     definition: Definition::Returned(call),
                     kills: true,
                 }
-            } else {
-                // What a call leaves in the other registers is nobody's value.
+            } else if register.meets(RegisterSet::FLAGS) {
                 Step::Kill
+            } else {
+                Step::Pass
             };
         }
         // Other functions' writes to globals are found through the index of all accesses.
-        Location::Static { .. } => return Step::Pass,
+        Location::Static { .. } | Location::Thread { .. } => return Step::Pass,
         Location::Object {
             base: Base::Made(at, _),
             ..
@@ -201,8 +216,9 @@ fn lent_through(view: &FunctionView<'_, '_>, call: InstrIx, wanted: (Base, i64, 
             Value::Sum(pointed, at) if pointed == base && at <= offset => Some((argument, at)),
             _ => None,
         });
-    // The pointer nearest below the bytes is the one to the object that they are in.
-    let (argument, at) = pointers.max_by_key(|&(_, at)| at)?;
+    // The pointer nearest below the bytes is the one to the object that they are in. Of equal ones the first
+    // counts: the registers after the last argument still hold what the arguments were made from.
+    let (argument, at) = pointers.min_by_key(|&(_, at)| Reverse(at))?;
     let distance = offset.checked_sub(at)?;
     let end = if base == Base::Entry(Gpr::RSP) {
         view.frame_object_end(call, at)

@@ -100,6 +100,15 @@ impl Summary {
         }
     }
 
+    /// Whether a library function fills what its first argument points to with what its second one does.
+    #[must_use]
+    pub fn copies(symbol: &str) -> bool {
+        let name = symbol.split('@').next().unwrap_or(symbol);
+        let name = name.strip_prefix("__").unwrap_or(name);
+        let name = name.strip_suffix("_chk").unwrap_or(name);
+        matches!(name, "memcpy" | "memmove" | "mempcpy")
+    }
+
     /// Whether the function writes through its n-th argument.
     #[must_use]
     pub fn writes_through(&self, argument: usize) -> bool {

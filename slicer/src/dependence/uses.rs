@@ -1,5 +1,6 @@
 //! What an instruction's effect depends on.
 
+use iced_x86::Mnemonic;
 use program::code::{AccessKind, InstrIx};
 use program::values::Gpr;
 
@@ -28,6 +29,13 @@ pub fn uses(view: &FunctionView<'_, '_>, ix: InstrIx, role: Role) -> Vec<Locatio
     if role == Role::Executed {
         return found;
     }
+    if view
+        .instruction(ix)
+        .is_some_and(|instr| instr.mnemonic() == Mnemonic::Lea)
+    {
+        found.extend(computed_from(view, ix).each().map(Location::Register));
+        return found;
+    }
     let accesses = view.values.accesses(ix);
     let address = address_registers(view, ix);
     let effects = view.effects(ix);
@@ -52,6 +60,21 @@ pub fn uses(view: &FunctionView<'_, '_>, ix: InstrIx, role: Role) -> Vec<Locatio
     registers = registers.without(unneeded.without(value_registers(view, ix)));
     found.extend(registers.each().map(Location::Register));
     found
+}
+
+/// What `lea` calculates with: it names memory but reads none. The address of a local depends on nothing.
+fn computed_from(view: &FunctionView<'_, '_>, ix: InstrIx) -> RegisterSet {
+    let state = view.state_before(ix);
+    let is_frame = |gpr: Gpr| {
+        gpr == Gpr::RSP
+            || state
+                .as_ref()
+                .is_some_and(|state| state.get(gpr).stack_offset().is_some())
+    };
+    explicit_address_registers(view, ix)
+        .each()
+        .filter(|register| !register.as_gpr().is_some_and(is_frame))
+        .fold(RegisterSet::EMPTY, RegisterSet::with)
 }
 
 /// The registers that choose an instruction's memory, leaving out those whose part is known: the base of a

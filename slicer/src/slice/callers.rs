@@ -146,6 +146,6 @@ fn outside(view: &FunctionView<'_, '_>, call: InstrIx, location: Location) -> Op
             Location::of(&place, Some(width))
         }
         Location::Object { .. } => None,
-        Location::Static { .. } => Some(location),
+        Location::Static { .. } | Location::Thread { .. } => Some(location),
     }
 }

@@ -138,6 +138,28 @@ impl<'p, 'a> Slice<'p, 'a> {
         }
     }
 
+    /// Whether a call leaves a register alone in which results may come back: compilers use such registers
+    /// across calls of functions that they know not to touch them.
+    pub(super) fn is_kept_by_call(
+        &mut self,
+        view: &FunctionView<'p, 'a>,
+        call: InstrIx,
+        location: Location,
+    ) -> bool {
+        let Callee::Own(callee) = self.callee(view, call) else {
+            return false;
+        };
+        let Some(inner) = self.view(callee) else {
+            return false;
+        };
+        let leaving = inner.leaving();
+        !leaving.is_empty()
+            && leaving.into_iter().all(|ix| {
+                let found = reaching(&inner, ix, location);
+                !inner.is_call(ix) && found.from_entry && found.definitions.is_empty()
+            })
+    }
+
     fn want_at_returns(&mut self, here: Here, call: Point, callee: FunctionRef, location: Location) {
         let site = Site {
             function: call.function,
@@ -195,6 +217,13 @@ impl<'p, 'a> Slice<'p, 'a> {
             Callee::Library(name) => {
                 if name.map_or(Summary::UNKNOWN, Summary::of).writes_through(number) {
                     self.push_visit(here, view, point, Role::Everything, Why::Data);
+                }
+                let source = name
+                    .filter(|name| number == 0 && Summary::copies(name))
+                    .and_then(|_| view.state_before(point.ix))
+                    .map(|state| Place::at(state.get(Gpr::RSI).plus(offset)));
+                if let Some(copied) = source.and_then(|place| Location::of(&place, Some(width))) {
+                    self.want(here, view, point, copied);
                 }
             }
             Callee::Pointer => self.push_visit(here, view, point, Role::Everything, Why::Data),

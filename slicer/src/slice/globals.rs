@@ -1,7 +1,7 @@
 //! Globals: everybody who writes one, by address, whichever function or thread it is in.
 
-use program::LinkAddr;
-use program::code::{AccessKind, InstrIx};
+use program::Module;
+use program::code::{AccessKind, FunctionId, InstrIx};
 use program::values::{Gpr, Place};
 
 use super::context::Context;
@@ -13,26 +13,12 @@ use crate::view::FunctionView;
 use program::FunctionRef;
 
 impl<'p, 'a> Slice<'p, 'a> {
-    /// Queues every instruction that may have written a global before the failure.
-    pub(super) fn find_writers(&mut self, here: Here, reader: FunctionRef, addr: LinkAddr, width: u32) {
+    /// Queues every instruction that may have written a global (or thread-local) variable before the failure.
+    pub(super) fn find_writers(&mut self, here: Here, reader: FunctionRef, wanted: Location) {
         let Some(module) = self.program.module(reader.module) else {
             return;
         };
-        // Read-only data has no writers, and a string constant is not worth a scan.
-        if !module.is_variable(addr) {
-            return;
-        }
-        let wanted = Location::Static { addr, width };
-        let object = module.object_around(addr, width);
-        let mut functions: Vec<_> = module
-            .code()
-            .references_to(&object)
-            .into_iter()
-            .map(|reference| reference.function)
-            .collect();
-        functions.sort_unstable();
-        functions.dedup();
-        for function in functions {
+        for function in functions_using(module, &wanted) {
             let id = FunctionRef {
                 module: reader.module,
                 function,
@@ -60,6 +46,26 @@ impl<'p, 'a> Slice<'p, 'a> {
             }
         }
     }
+}
+
+/// The functions that name a variable by its address.
+fn functions_using(module: &Module<'_>, variable: &Location) -> Vec<FunctionId> {
+    let references = match *variable {
+        // Read-only data has no writers, and a string constant is not worth a scan.
+        Location::Static { addr, width } if module.is_variable(addr) => {
+            let object = module.object_around(addr, width);
+            module.code().references_to(&object)
+        }
+        Location::Thread { offset, .. } => module.code().references_to_thread_local(offset),
+        _ => Vec::new(),
+    };
+    let mut functions: Vec<_> = references
+        .into_iter()
+        .map(|reference| reference.function)
+        .collect();
+    functions.sort_unstable();
+    functions.dedup();
+    functions
 }
 
 fn writers_in(view: &FunctionView<'_, '_>, wanted: &Location) -> Vec<InstrIx> {

@@ -218,7 +218,11 @@ impl<'p, 'a> Slice<'p, 'a> {
         queued: &Queued,
         ix: InstrIx,
     ) -> (Option<SliceStatement>, Here) {
-        let attribution = view.pc(ix).map(|pc| self.program.statement_at(pc));
+        let first = queued.distance == 0 && self.instructions.is_empty();
+        let attribution = view.pc(ix).map(|pc| match first {
+            true => failing_statement(self.program, pc),
+            false => self.program.statement_at(pc),
+        });
         let Some(Attribution::Statement(statement)) = attribution else {
             return (None, Here::of(queued, queued.from));
         };
@@ -240,6 +244,20 @@ impl<'p, 'a> Slice<'p, 'a> {
             statement,
         };
         (Some(emitted), here)
+    }
+}
+
+/// The statement of a failing instruction: its own, or the one that leads there if it has none.
+#[must_use]
+pub fn failing_statement(program: &Program<'_>, pc: Pc) -> Attribution {
+    let own = program.statement_at(pc);
+    let before = match own {
+        Attribution::CompilerMade => program.with_line_before(pc),
+        Attribution::Statement(_) | Attribution::Library => None,
+    };
+    match before.map(|before| program.statement_at(before)) {
+        Some(Attribution::Statement(statement)) => Attribution::Statement(Statement { pc, ..statement }),
+        _ => own,
     }
 }
 

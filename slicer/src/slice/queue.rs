@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use program::LinkAddr;
 use program::code::InstrIx;
 
 use super::Why;
@@ -32,8 +31,8 @@ pub(super) enum Task {
     Called(FunctionRef, Context),
     /// What a location held at function entry: an argument.
     Argument(FunctionRef, Context, Location),
-    /// Everybody who writes a global.
-    Writers(FunctionRef, LinkAddr, u32),
+    /// Everybody who writes a global or thread-local variable, which the function reads.
+    Writers(FunctionRef, Location),
 }
 
 /// A queued task with its rank.

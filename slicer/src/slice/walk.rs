@@ -27,8 +27,8 @@ impl<'p, 'a> Slice<'p, 'a> {
                 self.find_arguments(here, function, context, location);
                 None
             }
-            Task::Writers(function, addr, width) => {
-                self.find_writers(here, function, addr, width);
+            Task::Writers(function, variable) => {
+                self.find_writers(here, function, variable);
                 None
             }
         }
@@ -51,6 +51,10 @@ impl<'p, 'a> Slice<'p, 'a> {
 
     fn visit_result(&mut self, queued: &Queued, point: Point, location: Location) -> Option<SliceStatement> {
         let view = self.view(point.function)?;
+        if self.is_kept_by_call(&view, point.ix, location) {
+            self.want(Here::of(queued, queued.from), &view, point, location);
+            return None;
+        }
         let (emitted, here) = self.note(&view, queued, point.ix);
         self.result_of_call(here, &view, point, location);
         self.depend_on_control(here, &view, point);
@@ -86,6 +90,9 @@ impl<'p, 'a> Slice<'p, 'a> {
                 Definition::Written(ix) => {
                     self.push_visit(here, view, Point { ix, ..point }, Role::Value, Why::Data);
                 }
+                Definition::Thrown(ix) => {
+                    self.push_visit(here, view, Point { ix, ..point }, Role::Executed, Why::Control);
+                }
                 Definition::Returned(ix) => {
                     self.push_result(here, view, Point { ix, ..point }, location);
                 }
@@ -101,8 +108,8 @@ impl<'p, 'a> Slice<'p, 'a> {
                 }
             }
         }
-        if let Location::Static { addr, width } = location {
-            self.push_later(here, Task::Writers(point.function, addr, width), Why::Data);
+        if matches!(location, Location::Static { .. } | Location::Thread { .. }) {
+            self.push_later(here, Task::Writers(point.function, location), Why::Data);
         } else if reaching.from_entry {
             let task = Task::Argument(point.function, point.context, location);
             self.push_later(here, task, here.paid.unwrap_or(Why::Call));
