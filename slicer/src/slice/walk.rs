@@ -147,7 +147,9 @@ impl<'p, 'a> Slice<'p, 'a> {
         let (cost, line) = match self.program.statement_at(pc) {
             Attribution::Statement(statement) => {
                 let same = self.numbers.get(&statement.key()) == Some(&here.from);
-                let free = same || here.moving || here.paid.is_some();
+                // What the failing statement itself only moves is still another statement's doing.
+                let moved_on = here.moving && here.distance > 0;
+                let free = same || moved_on || here.paid.is_some();
                 (u32::from(!free), statement.line.unwrap_or(0))
             }
             Attribution::CompilerMade | Attribution::Library => (0, 0),
