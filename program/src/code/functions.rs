@@ -171,6 +171,24 @@ impl<'a> Functions<'a> {
         u32::try_from(at).ok().map(FunctionId)
     }
 
+    /// The functions with a symbol that contains a text. Names are searched as one block, not one by one.
+    #[must_use]
+    pub fn with_symbol_part(&self, part: &str) -> Vec<FunctionId> {
+        let mut found = Vec::new();
+        for table in [self.symtab, self.dynsym] {
+            let holders = names::NamesWith::new(table.names(), part.as_bytes());
+            if holders.is_empty() {
+                continue;
+            }
+            let symbols = table.raw().iter().filter(|symbol| is_code(symbol));
+            let holding = symbols.filter(|symbol| holders.may_hold(symbol.st_name.get(LE)));
+            found.extend(holding.filter_map(|symbol| self.at(LinkAddr(symbol.st_value.get(LE)))));
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
     /// The functions of a name: as in the symbol table, or as people write it, with or without parameters.
     /// Aliases count.
     #[must_use]

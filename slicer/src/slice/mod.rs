@@ -81,8 +81,8 @@ struct Here {
     from: u32,
     /// The step to the next statement was counted already, for this reason: it led across a call.
     paid: Option<Why>,
-    /// The instruction only moves a value within the frame: what made the value is no further away. Optimised
-    /// code has few such moves, unoptimised code is full of them; distances should not tell the two apart.
+    /// The statement only moves a value within the frame: what made the value is no further away. Optimised
+    /// code has few such statements, unoptimised code is full of them; distances should not tell the two apart.
     moving: bool,
 }
 
@@ -93,7 +93,7 @@ impl Here {
             hops: queued.hops,
             from,
             paid: None,
-            moving: false,
+            moving: queued.moving,
         }
     }
 }
@@ -178,6 +178,7 @@ impl<'p, 'a> Slice<'p, 'a> {
                 ),
                 why: Why::Data,
                 from: 0,
+                moving: false,
             });
         }
     }

@@ -50,6 +50,8 @@ pub(super) struct Queued {
     pub why: Why,
     /// The statement that this came from, by its number in the slice.
     pub from: u32,
+    /// All that the way through the statement met so far only moves a value within the frame.
+    pub moving: bool,
 }
 
 impl Queued {

@@ -40,9 +40,8 @@ impl<'p, 'a> Slice<'p, 'a> {
         if view.is_call(point.ix) {
             self.inputs_of_call(here, &view, point, role);
         } else {
-            let moving = view.is_move(point.ix);
             for location in uses(&view, point.ix, role) {
-                self.want(Here { moving, ..here }, &view, point, location);
+                self.want(here, &view, point, location);
             }
         }
         self.depend_on_control(here, &view, point);
@@ -65,6 +64,11 @@ impl<'p, 'a> Slice<'p, 'a> {
     fn depend_on_control(&mut self, here: Here, view: &FunctionView<'p, 'a>, point: Point) {
         let Some(block) = view.flow.block_of(point.ix) else {
             return;
+        };
+        // Why a move ran is a step of its own.
+        let here = Here {
+            moving: false,
+            ..here
         };
         for branch in view.deciding_branches(block) {
             self.push_visit(
@@ -144,15 +148,15 @@ impl<'p, 'a> Slice<'p, 'a> {
             return;
         }
         let Some(pc) = view.pc(ix) else { return };
-        let (cost, line) = match self.program.statement_at(pc) {
+        let is_move = matches!(task, Task::Visit(..)) && view.is_move(ix);
+        let (cost, line, moving) = match self.program.statement_at(pc) {
             Attribution::Statement(statement) => {
                 let same = self.numbers.get(&statement.key()) == Some(&here.from);
-                // What the failing statement itself only moves is still another statement's doing.
-                let moved_on = here.moving && here.distance > 0;
-                let free = same || moved_on || here.paid.is_some();
-                (u32::from(!free), statement.line.unwrap_or(0))
+                let free = same || here.moving || here.paid.is_some();
+                let moving = is_move && (here.moving || !same);
+                (u32::from(!free), statement.line.unwrap_or(0), moving)
             }
-            Attribution::CompilerMade | Attribution::Library => (0, 0),
+            Attribution::CompilerMade | Attribution::Library => (0, 0, here.moving),
         };
         self.queue.push(Queued {
             distance: here.distance.saturating_add(cost),
@@ -162,6 +166,7 @@ impl<'p, 'a> Slice<'p, 'a> {
             task,
             why: here.paid.unwrap_or(why),
             from: here.from,
+            moving,
         });
     }
 
@@ -187,6 +192,7 @@ impl<'p, 'a> Slice<'p, 'a> {
             task,
             why,
             from: here.from,
+            moving: false,
         });
     }
 }

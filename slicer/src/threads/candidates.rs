@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use program::code::AddressTaken;
+use program::code::{AddressTaken, Target};
 use program::{FunctionRef, Pc};
 
 use super::look::Look;
@@ -18,8 +18,8 @@ const MAX_FUNCTIONS: usize = 1024;
 pub(super) struct Ways {
     /// The routine, and library code that calls it or passes its address on, at any distance.
     entries: BTreeSet<FunctionRef>,
-    /// Functions that make the address of one of those.
-    makers: BTreeSet<FunctionRef>,
+    /// Functions that make the address of one of those, and library code that they call, at any distance.
+    passed_through: BTreeSet<FunctionRef>,
     complete: bool,
 }
 
@@ -42,19 +42,47 @@ impl Ways {
                 break;
             }
         }
+        let passed_through = library_below(look, makers);
         Self {
-            complete: entries.len() <= MAX_FUNCTIONS,
+            complete: entries.len() <= MAX_FUNCTIONS && passed_through.len() <= MAX_FUNCTIONS,
             entries,
-            makers,
+            passed_through,
         }
     }
 
-    /// Whether a thread that is created with `entry`, from one of the functions in `around`, may run the routine.
-    pub(super) fn may_start(&self, entry: Option<FunctionRef>, around: &BTreeSet<FunctionRef>) -> bool {
-        !self.complete
-            || entry.is_some_and(|entry| self.entries.contains(&entry))
-            || !self.makers.is_disjoint(around)
+    /// Whether a thread that begins with `entry` and is created in `creator` may run the routine.
+    pub(super) fn may_start(&self, entry: Option<FunctionRef>, creator: FunctionRef) -> bool {
+        let begins = entry.is_some_and(|entry| self.entries.contains(&entry));
+        !self.complete || begins || self.passed_through.contains(&creator)
     }
+}
+
+/// Some functions and the library code below them.
+fn library_below(look: &Look<'_, '_>, functions: BTreeSet<FunctionRef>) -> BTreeSet<FunctionRef> {
+    let mut queue: Vec<FunctionRef> = functions.iter().copied().collect();
+    let mut found = functions;
+    while let Some(function) = queue.pop() {
+        if found.len() > MAX_FUNCTIONS {
+            break;
+        }
+        let Some(module) = look.program.module(function.module) else {
+            continue;
+        };
+        let flow = module.code().flow(function.function);
+        for (_, target, _) in flow.calls() {
+            let Target::Function(callee) = target else {
+                continue;
+            };
+            let callee = FunctionRef {
+                function: callee,
+                ..function
+            };
+            if is_library(look, callee) && found.insert(callee) {
+                queue.push(callee);
+            }
+        }
+    }
+    found
 }
 
 /// The function of a call, and what it can be called from through library code, the first functions of the

@@ -105,9 +105,9 @@ impl<'p, 'a> ThreadModel<'p, 'a> {
             let Some((at, ix)) = self.look.around(creating.call) else {
                 return true;
             };
+            let creator = self.look.program.function_at(creating.call);
             let entry = routine_before(&self.look, &at, ix, style);
-            self.around(creating)
-                .is_none_or(|around| ways.may_start(entry, around))
+            creator.is_none_or(|creator| ways.may_start(entry, creator))
         };
         let starts = |site: &CreationSite| site.entry == Some(routine) || site.routine == Some(routine);
         self.sites_where(may_start, starts)
@@ -222,7 +222,10 @@ impl<'p, 'a> ThreadModel<'p, 'a> {
                     );
                 }
             }
-            for function in code.functions().iter() {
+            let functions = code.functions();
+            let parts = names::CREATION_PARTS.iter();
+            let named: BTreeSet<_> = parts.flat_map(|part| functions.with_symbol_part(part)).collect();
+            for function in named.into_iter().filter_map(|id| functions.get(id)) {
                 let Some(kind) = function.symbol.and_then(names::creation) else {
                     continue;
                 };

@@ -31,6 +31,10 @@ pub enum JoinKind {
     Rust,
 }
 
+/// Every symbol that [`creation`] knows contains one of these.
+pub(super) const CREATION_PARTS: [&str; 4] =
+    ["pthread_create", "thrd_create", "_M_start_thread", "6Thread3new"];
+
 /// The thread creation that a call of `symbol` is.
 #[must_use]
 pub fn creation(symbol: &str) -> Option<CreationKind> {
