@@ -79,7 +79,7 @@ fn build(program: &Program<'_>) -> ThreadIcfg {
         let Some(creation) = flow.at(site.at.addr) else {
             continue;
         };
-        let joins = model.joins_of(site.creator, creation).into_iter();
+        let joins = model.joins_of(site.creator, creation).blocks.into_iter();
         let joins = joins.filter_map(|block| flow.addr(flow.blocks.get(block)?.last()));
         threads.joins.extend(joins.map(call));
     }
