@@ -76,6 +76,16 @@ impl<'a> SymbolTable<'a> {
         (!name.is_empty()).then_some(name)
     }
 
+    /// The names of the functions that begin at an address, in table order.
+    pub(crate) fn functions_at(self, addr: LinkAddr) -> impl Iterator<Item = &'a str> {
+        let here = self.symbols.iter().filter(move |symbol| {
+            symbol.st_value.get(LE) == addr.0
+                && symbol.st_shndx.get(LE) != elf::SHN_UNDEF
+                && kind_of(symbol) == Some(SymbolKind::Function)
+        });
+        here.filter_map(move |symbol| self.name_at(symbol.st_name.get(LE)))
+    }
+
     /// Defined symbols that name code or data, in table order.
     pub fn defined(self) -> impl Iterator<Item = Symbol<'a>> {
         let table = self;

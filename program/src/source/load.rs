@@ -1,5 +1,6 @@
 //! Finding the debug information of a file: in it, beside it, or by its build-id.
 
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use gimli::{EndianSlice, LittleEndian, Section as _};
@@ -124,6 +125,7 @@ impl<'a> Sources<'a> {
             globals: OnceLock::new(),
             data_symbols: OnceLock::new(),
             function_symbols: OnceLock::new(),
+            function_questions: AtomicU32::new(0),
             address_bases: OnceLock::new(),
             range_budget,
             line_budget,

@@ -34,6 +34,7 @@ mod units;
 mod variables;
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::files::Files;
@@ -75,6 +76,7 @@ pub struct Sources<'a> {
     globals: OnceLock<Globals<'a>>,
     data_symbols: OnceLock<Vec<Placed<'a>>>,
     function_symbols: OnceLock<Vec<Placed<'a>>>,
+    function_questions: AtomicU32,
     address_bases: OnceLock<Vec<(usize, u32)>>,
     range_budget: Budget,
     line_budget: Budget,

@@ -1,10 +1,15 @@
 //! What the symbol tables add to the debug information.
 
+use std::sync::atomic::Ordering;
+
 use super::Sources;
 use super::names::Naming;
 use crate::addr::LinkAddr;
 use crate::code::demangle_path;
 use crate::elf::{Elf, Symbol, SymbolKind};
+
+/// Questions about functions before their symbols get sorted.
+const FUNCTION_QUESTIONS: u32 = 64;
 
 /// A symbol with its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,9 +25,28 @@ impl<'a> Sources<'a> {
             .get_or_init(|| self.symbols(|symbol| symbol.kind == SymbolKind::Data))
     }
 
-    fn function_symbols(&self) -> &[Placed<'a>] {
-        self.function_symbols
-            .get_or_init(|| self.symbols(|symbol| symbol.kind == SymbolKind::Function))
+    /// The names of the functions at an address. One slice asks for a handful: their symbols are picked out of
+    /// the tables as they are, which costs a fraction of sorting them.
+    fn function_symbols_at(&self, entry: LinkAddr) -> Vec<&'a str> {
+        if self.function_questions.fetch_add(1, Ordering::Relaxed) >= FUNCTION_QUESTIONS {
+            let sorted = self
+                .function_symbols
+                .get_or_init(|| self.symbols(|symbol| symbol.kind == SymbolKind::Function));
+            let first = sorted.partition_point(|symbol| symbol.addr < entry);
+            let here = sorted
+                .iter()
+                .skip(first)
+                .take_while(|symbol| symbol.addr == entry);
+            return here.map(|symbol| symbol.name).collect();
+        }
+        let elves = self.images.iter().filter_map(|bytes| Elf::parse(bytes).ok());
+        let mut names: Vec<&'a str> = elves
+            .flat_map(|elf| [elf.symtab(), elf.dynsym()])
+            .flat_map(|table| table.functions_at(entry))
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     /// By address, from the program and its separate debug file.
@@ -54,15 +78,10 @@ impl<'a> Sources<'a> {
         let Some(bare) = bare.filter(|name| !name.contains("::") || name.contains('<')) else {
             return;
         };
-        let symbols = self.function_symbols();
-        let first = symbols.partition_point(|symbol| symbol.addr < entry);
-        let here = symbols
-            .iter()
-            .skip(first)
-            .take_while(|symbol| symbol.addr == entry);
-        let full = here.filter(|symbol| symbol.name != bare).find_map(|symbol| {
-            let path = demangle_path(symbol.name);
-            (path != symbol.name && same_function(&path, bare)).then_some((symbol.name, path))
+        let symbols = self.function_symbols_at(entry).into_iter();
+        let full = symbols.filter(|symbol| *symbol != bare).find_map(|symbol| {
+            let path = demangle_path(symbol);
+            (path != symbol && same_function(&path, bare)).then_some((symbol, path))
         });
         if let Some((symbol, path)) = full {
             naming.linkage_name = Some(symbol.into());
