@@ -149,18 +149,17 @@ impl<'a> Module<'a> {
         let mut known = self.boundaries.lock().unwrap_or_else(PoisonError::into_inner);
         let found = known.entry(function).or_insert_with(|| {
             let entry = self.code.functions().get(function).map(|function| function.entry);
-            let entry = entry.and_then(|entry| self.outer_frame_at(entry));
-            // An optimised function may begin with its first statement. Its own position is where it is
-            // declared; clang gives it no column, and without any a line's braces and statements look the same.
-            let entry = entry.filter(|frame| {
-                (frame.column == 0 && self.has_columns(function))
-                    || (frame.column > 0 && frame.line == frame.decl_line)
-            });
+            // Without any columns a line's braces and statements look the same.
+            let entry = entry
+                .and_then(|entry| self.sources.opening_of(entry))
+                .filter(|(_, column)| *column > 0 || self.has_columns(function));
             let returns = flow.blocks.iter().filter(|block| block.exit == Exit::Return);
             let returns = returns.filter_map(|block| self.outer_frame_at(flow.addr(block.last())?));
-            let returns = returns.filter(|frame| frame.column > 0);
-            let outer = entry.into_iter().chain(returns);
-            outer.map(|frame| (frame.line, frame.column)).collect()
+            let returns = returns.map(|frame| (frame.line, frame.column));
+            entry
+                .into_iter()
+                .chain(returns.filter(|(_, column)| *column > 0))
+                .collect()
         });
         Arc::clone(found)
     }

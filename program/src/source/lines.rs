@@ -216,6 +216,17 @@ impl<'a> LineTable<'a> {
 }
 
 impl<'a> Sources<'a> {
+    /// Line and column of the function that is entered at an address: the first row there. An optimised function
+    /// may begin with a statement, whose row comes after and hides it.
+    #[must_use]
+    pub fn opening_of(&self, entry: LinkAddr) -> Option<(u32, u16)> {
+        let (unit, _) = self.find_function(entry)?;
+        let (_, table) = self.lines_of(unit)?;
+        let mut rows = table.rows_in(entry..entry.offset(1));
+        rows.find(|(range, ..)| range.start == entry)
+            .map(|(_, row, _)| (row.line, row.column))
+    }
+
     /// The line table of a unit; a split unit uses its skeleton's.
     pub(super) fn lines_of(&self, unit: &Unit<'a>) -> Option<(&Unit<'a>, &LineTable<'a>)> {
         let unit = match unit.id {
