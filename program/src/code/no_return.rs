@@ -3,9 +3,12 @@
 //! Known by name, or because no path of the function leads to a return. Callees are looked into a fixed
 //! number of levels deep, so the answer for a function does not depend on who asked first.
 
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
+
+use memchr::memmem::Finder;
 
 use super::context::{CALLEE_DEPTH, Context};
 use super::flow::Target;
@@ -84,12 +87,17 @@ const PARTS: &[&str] = &[
     "3std7process4exit",
 ];
 
+/// Each of [`PARTS`] contains one of these. A program has many names, and nearly all contain none.
+static HINTS: LazyLock<[Finder<'static>; 6]> =
+    LazyLock::new(|| ["throw", "_fail", "panic", "_error", "overflow", "7process"].map(Finder::new));
+
 fn is_known(name: &str) -> bool {
     if NAMES.binary_search(&name).is_ok() {
         return true;
     }
     // Formatting one of these modules' types returns like any other function.
     (name.starts_with("_Z") || name.starts_with("_R"))
+        && HINTS.iter().any(|hint| hint.find(name.as_bytes()).is_some())
         && PARTS.iter().any(|part| name.contains(part))
         && !name.contains("3fmt")
 }
@@ -278,6 +286,16 @@ impl Search<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_known_part_has_a_hint() {
+        for part in PARTS {
+            assert!(
+                HINTS.iter().any(|hint| hint.find(part.as_bytes()).is_some()),
+                "{part}"
+            );
+        }
+    }
 
     #[test]
     fn the_table_is_sorted() {
