@@ -19,12 +19,6 @@ macro_rules! address {
             pub fn offset(self, delta: i64) -> Self {
                 Self(self.0.wrapping_add_signed(delta))
             }
-
-            /// How far this address lies behind `base` (negative when it lies before).
-            #[must_use]
-            pub fn distance_from(self, base: Self) -> i64 {
-                self.0.wrapping_sub(base.0).cast_signed()
-            }
         }
 
         impl fmt::Display for $name {

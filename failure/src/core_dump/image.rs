@@ -104,12 +104,6 @@ impl<'r> Image<'r> {
             .filter(|&&(_, end, ..)| addr < end)
     }
 
-    /// The module that an address lies in.
-    #[must_use]
-    pub fn module_at(&self, addr: RunAddr) -> Option<&'r CoreModule> {
-        self.core.modules().get(self.mapping_at(addr.0)?.3)
-    }
-
     /// The module that an address lies in, as a report names it.
     #[must_use]
     pub fn module_ref(&self, addr: RunAddr) -> Option<ModuleRef> {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use program::{BuildId, FileOffset, LinkAddr, RunAddr};
+use program::{BuildId, FileOffset, RunAddr};
 
 use super::elf::{self, EM_X86_64, Header, PT_LOAD, PT_NOTE, Segment};
 use super::memory::Memory;
@@ -26,14 +26,6 @@ pub struct CoreModule {
     pub ranges: Vec<(Range<RunAddr>, FileOffset)>,
     /// Its build-id, when the core has the page with it.
     pub build_id: Option<BuildId>,
-}
-
-impl CoreModule {
-    /// The link-time address of a run-time address.
-    #[must_use]
-    pub fn link_addr(&self, addr: RunAddr) -> Option<LinkAddr> {
-        Some(LinkAddr(addr.0.wrapping_sub(self.bias?)))
-    }
 }
 
 /// The program headers of an executable or a shared library, from its file or from the page in the core:
