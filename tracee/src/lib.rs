@@ -4,5 +4,7 @@
 //! sound, behind calls that are safe to use.
 
 pub mod files;
+mod ids;
 
 pub use files::{FileError, HostFiles, HostModules, MappedFile, is_system_path};
+pub use ids::{Pid, Tid};
