@@ -7,6 +7,7 @@
 pub mod addr;
 pub mod code;
 pub mod elf;
+pub mod expression;
 pub mod files;
 mod module;
 pub mod naming;

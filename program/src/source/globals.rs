@@ -29,6 +29,13 @@ impl<'a> Sources<'a> {
             Some((file, plain)) if !file.ends_with(':') => (Some(file), plain),
             _ => (None, name),
         };
+        let found = self.globals_named(file, name);
+        found.into_iter().map(|(variable, _)| variable).collect()
+    }
+
+    /// The variables of a name, of one file if given, each with the file of its unit.
+    #[must_use]
+    pub fn globals_named(&self, file: Option<&str>, name: &str) -> Vec<(Variable, String)> {
         let last = name.rsplit("::").next().unwrap_or(name).as_bytes();
         let named = &self.globals().named;
         let first = named.partition_point(|(known, _)| known.slice() < last);
@@ -37,19 +44,18 @@ impl<'a> Sources<'a> {
             .skip(first)
             .take_while(|(known, _)| known.slice() == last);
         let variables = same.filter_map(|(_, die)| {
-            if let Some(file) = file {
-                let path = self.unit(die.unit)?.gimli.name?.to_string_lossy();
-                if !paths::ends_with(&path, file) {
-                    return None;
-                }
+            let path = self.unit(die.unit)?.gimli.name;
+            let path = path.map_or(String::new(), |path| path.to_string_lossy().into_owned());
+            if file.is_some_and(|file| !paths::ends_with(&path, file)) {
+                return None;
             }
             let variable = self.global(*die)?;
             let whole: &str = &variable.name;
             let fits = whole == name || whole.strip_suffix(name).is_some_and(|rest| rest.ends_with("::"));
-            fits.then_some(variable)
+            fits.then_some((variable, path))
         });
         let mut variables: Vec<_> = variables.collect();
-        variables.dedup();
+        variables.dedup_by(|(one, _), (other, _)| one == other);
         variables
     }
 

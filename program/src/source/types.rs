@@ -206,6 +206,33 @@ impl<'s, 'a> Type<'s, 'a> {
         None
     }
 
+    /// The values of an enumeration that have names (after [`Type::stripped`]), in order.
+    #[must_use]
+    pub fn enumerators(self) -> Vec<(i128, String)> {
+        let ty = self.stripped();
+        let Some((unit, mut children)) = ty
+            .read()
+            .and_then(|(unit, entry)| Some((unit, Children::of(unit, entry.offset())?)))
+        else {
+            return Vec::new();
+        };
+        let mut named = Vec::new();
+        while let Some((_, child)) = children.next() {
+            if child.tag() != gimli::DW_TAG_enumerator {
+                continue;
+            }
+            let number = child.attr_value(gimli::DW_AT_const_value).and_then(|value| {
+                let unsigned = || value.udata_value().map(i128::from);
+                value.sdata_value().map(i128::from).or_else(unsigned)
+            });
+            let name = child
+                .attr_value(gimli::DW_AT_name)
+                .and_then(|value| self.sources.text(unit, value));
+            named.extend(number.zip(name.map(|name| name.into_owned())));
+        }
+        named
+    }
+
     /// The name as a programmer writes it: `const ns::Node *`, `int [3]`.
     #[must_use]
     pub fn name(&self) -> String {
