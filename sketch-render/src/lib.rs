@@ -7,6 +7,7 @@ pub mod json;
 pub mod model;
 pub mod term;
 pub mod text;
+pub mod watch;
 
 pub use model::{
     Failure, FrameLine, NamedAccess, Reason, SliceResult, SliceStatement, StatementRef, StaticSketch,

@@ -141,7 +141,7 @@ pub struct StaticSketch {
     pub notes: Vec<String>,
 }
 
-fn hex<S: Serializer>(addr: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn hex<S: Serializer>(addr: &u64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&format!("{addr:#x}"))
 }
 

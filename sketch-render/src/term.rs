@@ -17,7 +17,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    fn paint(self, style: Style, text: &str) -> String {
+    pub(crate) fn paint(self, style: Style, text: &str) -> String {
         if self.colour {
             format!("{style}{text}{style:#}")
         } else {
@@ -25,15 +25,15 @@ impl Terminal {
         }
     }
 
-    fn strong(self, text: &str) -> String {
+    pub(crate) fn strong(self, text: &str) -> String {
         self.paint(Style::new().bold(), text)
     }
 
-    fn alarm(self, text: &str) -> String {
+    pub(crate) fn alarm(self, text: &str) -> String {
         self.paint(AnsiColor::Red.on_default().bold(), text)
     }
 
-    fn faint(self, text: &str) -> String {
+    pub(crate) fn faint(self, text: &str) -> String {
         self.paint(Style::new().dimmed(), text)
     }
 }
@@ -156,7 +156,7 @@ fn notes(out: &mut String, notes: &[String], terminal: Terminal) {
 }
 
 /// `function (file:line)`, or what there is of it.
-fn position(statement: &StatementRef) -> String {
+pub(crate) fn position(statement: &StatementRef) -> String {
     let function = plain(&statement.function);
     match (&statement.file, statement.line) {
         (Some(file), Some(line)) => format!("{function} ({}:{line})", plain(base_name(file))),
