@@ -41,3 +41,20 @@ impl Pid {
         Tid(self.0)
     }
 }
+
+impl Pid {
+    /// This process.
+    #[must_use]
+    pub fn this() -> Self {
+        Self(std::process::id())
+    }
+}
+
+impl Tid {
+    /// The calling thread.
+    #[must_use]
+    pub fn this() -> Self {
+        // SAFETY: takes nothing and cannot fail.
+        Self(unsafe { libc::gettid() }.cast_unsigned())
+    }
+}

@@ -15,6 +15,7 @@ mod cfi_table;
 mod dump;
 mod elf;
 mod error;
+mod headers;
 mod image;
 mod memory;
 mod modules;
@@ -26,6 +27,7 @@ mod unwind;
 
 pub use dump::CoreDump;
 pub use error::CoreError;
+pub use headers::ModuleHeaders;
 pub use image::{Image, ModuleFiles};
 pub use modules::CoreModule;
 pub use process::{CoreThread, Mapping, ProgramInfo, SignalInfo};

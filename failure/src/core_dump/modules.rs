@@ -161,16 +161,19 @@ pub(super) fn file_build_id(file: &[u8], segments: &[Segment]) -> Option<BuildId
 
 /// The first build-id in the note segments; `bytes` has each segment's from its start on.
 fn first_build_id<'b>(segments: &[Segment], bytes: impl Fn(&Segment) -> Option<&'b [u8]>) -> Option<BuildId> {
+    note_segments(segments).find_map(|(segment, len)| {
+        let rest = bytes(segment)?;
+        elf::build_id(rest.get(..len.min(rest.len()))?, segment.align)
+    })
+}
+
+/// The note segments that are worth a look, and how much of each.
+pub(super) fn note_segments(segments: &[Segment]) -> impl Iterator<Item = (&Segment, usize)> {
     /// Notes are a few hundred bytes; a core can claim any size for any number of modules.
     const LONGEST: u64 = 1 << 14;
     const MOST: usize = 8;
-    let notes = segments
-        .iter()
-        .filter(|segment| segment.kind == PT_NOTE)
-        .take(MOST);
-    notes.into_iter().find_map(|segment| {
-        let rest = bytes(segment)?;
-        let len = usize::try_from(segment.filesz.min(LONGEST)).ok()?.min(rest.len());
-        elf::build_id(rest.get(..len)?, segment.align)
-    })
+    let notes = segments.iter().filter(|segment| segment.kind == PT_NOTE);
+    notes
+        .take(MOST)
+        .filter_map(|segment| Some((segment, usize::try_from(segment.filesz.min(LONGEST)).ok()?)))
 }

@@ -1,0 +1,16 @@
+//! Processes as seen from outside: facts, modules, memory, their end. Nothing here stops a thread.
+
+mod error;
+mod exit;
+mod facts;
+mod maps;
+mod memory;
+mod modules;
+mod status;
+
+pub use error::ProcessError;
+pub use exit::ExitWatch;
+pub use facts::Process;
+pub use memory::Memory;
+pub use modules::{Module, ModuleChanges, ModuleMap};
+pub use status::{SignalSet, Status, ThreadState};

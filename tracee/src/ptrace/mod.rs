@@ -1,0 +1,1 @@
+//! Processes that we trace: launched or attached, their stops, registers and signals.
