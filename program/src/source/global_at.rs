@@ -68,7 +68,7 @@ impl Sources<'_> {
 
     /// The main units that have an address as the operand of `DW_OP_addr`, or in their part of
     /// `.debug_addr`. Searching bytes is a hundred times as fast as reading entries.
-    fn units_mentioning(&self, addr: LinkAddr) -> BTreeSet<u32> {
+    pub(super) fn units_mentioning(&self, addr: LinkAddr) -> BTreeSet<u32> {
         let operand = addr.0.to_le_bytes();
         let mut expression = vec![gimli::DW_OP_addr.0];
         expression.extend_from_slice(&operand);

@@ -1,5 +1,7 @@
 //! Variables with a fixed address: the table of one unit, and of all.
 
+use std::collections::BTreeSet;
+
 use rayon::prelude::*;
 
 use super::location::Context;
@@ -7,6 +9,9 @@ use super::paths;
 use super::units::{Die, Reader, Unit};
 use super::{Sources, VarLocation, Variable, VariableKind};
 use crate::addr::LinkAddr;
+
+/// Symbols of one plain name that are looked up one by one; each costs a search of the debug information.
+const MOST_SYMBOLS: usize = 16;
 
 /// The variables with a fixed address of one unit, or of all.
 #[derive(Default)]
@@ -36,20 +41,14 @@ impl<'a> Sources<'a> {
     /// The variables of a name, of one file if given, each with the file of its unit.
     #[must_use]
     pub fn globals_named(&self, file: Option<&str>, name: &str) -> Vec<(Variable, String)> {
-        let last = name.rsplit("::").next().unwrap_or(name).as_bytes();
-        let named = &self.globals().named;
-        let first = named.partition_point(|(known, _)| known.slice() < last);
-        let same = named
-            .iter()
-            .skip(first)
-            .take_while(|(known, _)| known.slice() == last);
-        let variables = same.filter_map(|(_, die)| {
+        let last = name.rsplit("::").next().unwrap_or(name);
+        let variables = self.dies_named(last).into_iter().filter_map(|die| {
             let path = self.unit(die.unit)?.gimli.name;
             let path = path.map_or(String::new(), |path| path.to_string_lossy().into_owned());
             if file.is_some_and(|file| !paths::ends_with(&path, file)) {
                 return None;
             }
-            let variable = self.global(*die)?;
+            let variable = self.global(die)?;
             let whole: &str = &variable.name;
             let fits = whole == name || whole.strip_suffix(name).is_some_and(|rest| rest.ends_with("::"));
             fits.then_some((variable, path))
@@ -57,6 +56,33 @@ impl<'a> Sources<'a> {
         let mut variables: Vec<_> = variables.collect();
         variables.dedup_by(|(one, _), (other, _)| one == other);
         variables
+    }
+
+    /// The entries of variables with a plain name.
+    fn dies_named(&self, name: &str) -> Vec<Die> {
+        let of = |named: &[(Reader<'a>, Die)]| {
+            let same = named.iter().filter(|(known, _)| known.slice() == name.as_bytes());
+            same.map(|(_, die)| *die).collect::<Vec<_>>()
+        };
+        // The symbols tell which units to read; without a symbol (stripped, thread-local) all are.
+        let symbols = self.data_symbols().iter();
+        let symbols: Vec<_> = symbols
+            .filter(|symbol| may_name(symbol.name, name))
+            .take(MOST_SYMBOLS + 1)
+            .collect();
+        let mut found = Vec::new();
+        if symbols.len() <= MOST_SYMBOLS {
+            let units = symbols
+                .iter()
+                .flat_map(|symbol| self.units_mentioning(symbol.addr));
+            let units: BTreeSet<u32> = units.collect();
+            let units = units.into_iter().filter_map(|index| self.code_unit(index));
+            found.extend(units.flat_map(|unit| of(&self.globals_of(unit).named)));
+        }
+        if found.is_empty() {
+            found = of(&self.globals().named);
+        }
+        found
     }
 
     /// The variable of an entry with a location.
@@ -169,5 +195,14 @@ impl<'a> Sources<'a> {
             self.dwarf_of(unit).attr_string(&unit.gimli, name).ok()
         })?;
         Some(symbol)
+    }
+}
+
+/// Whether a symbol may be that of a variable with a plain name: the name itself, a function's own variable
+/// (`calls.0`), or a mangled one that has the name in it.
+fn may_name(symbol: &str, name: &str) -> bool {
+    match symbol.strip_prefix(name) {
+        Some(rest) if rest.is_empty() || rest.starts_with('.') => true,
+        _ => (symbol.starts_with("_Z") || symbol.starts_with("_R")) && symbol.contains(name),
     }
 }
