@@ -5,7 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use failure::Report;
-use failure::core_dump::{self, CoreDump, Limits};
+use failure::core_dump::CoreDump;
+use failure::image::{self, Limits, ProcessImage as _};
 use failure::resolve::recorded_path;
 use tracee::{HostModules, MappedFile};
 
@@ -55,7 +56,7 @@ fn from_core(bytes: &[u8], file: &Path, exe: &Path) -> Result<Report> {
     let paths = core.modules().iter().map(|module| module.path.as_str());
     let recorded = recorded_path(&given, paths, program.as_deref());
     let modules = HostModules::new(exe, recorded);
-    Ok(core_dump::report(&core, &modules, Limits::default()))
+    Ok(image::report(&core, &modules, Limits::default()))
 }
 
 fn from_text(bytes: &[u8], file: &Path) -> Result<Report> {

@@ -1,11 +1,12 @@
 //! What failed.
 //!
-//! A core dump or the text of a stack trace becomes a [`Report`]: the kind of failure and a stack for each
+//! A stopped process, a core dump or the text of a stack trace becomes a [`Report`]: the kind of failure and a stack for each
 //! thread, as reported. Matching it with the binaries is a later step ([`resolve`](mod@resolve)), so that a
 //! report can be read without them. Bytes and text in, values out; nothing panics on what they contain.
 
 pub mod core_dump;
 pub mod frames;
+pub mod image;
 pub mod report;
 pub mod resolve;
 pub mod text;

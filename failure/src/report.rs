@@ -26,6 +26,8 @@ pub struct Signal(pub i32);
 /// Which format the report came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
+    /// A process that was watched until it failed.
+    Live,
     /// An ELF core dump.
     Core,
     /// gdb's `bt` or `thread apply all bt`.

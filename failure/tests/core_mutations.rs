@@ -9,7 +9,8 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use failure::Report;
-use failure::core_dump::{CoreDump, Limits, ModuleFiles, report};
+use failure::core_dump::CoreDump;
+use failure::image::{Limits, Memory as _, ModuleFiles, report};
 use program::BuildId;
 use proptest::prelude::*;
 use support::real::{Folder, NoFiles, build, crash};

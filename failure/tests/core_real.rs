@@ -6,7 +6,8 @@ mod support;
 
 use std::collections::HashMap;
 
-use failure::core_dump::{CoreDump, Limits, report};
+use failure::core_dump::CoreDump;
+use failure::image::{Limits, report};
 use failure::{FrameOrigin, Kind, Position, Report, Signal};
 use support::real::{Disk, Folder, NoFiles, build, crash, crash_after, gdb_stacks, live_core};
 

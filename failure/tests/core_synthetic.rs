@@ -6,7 +6,8 @@ mod support;
 
 use std::collections::HashMap;
 
-use failure::core_dump::{CoreDump, CoreError, Limits, ModuleFiles, report};
+use failure::core_dump::{CoreDump, CoreError};
+use failure::image::{Limits, Memory as _, ModuleFiles, ProcessImage as _, report};
 use failure::{FrameOrigin, Kind, Report, Signal};
 use program::{BuildId, FileOffset, LinkAddr, RunAddr};
 use support::real::NoFiles;

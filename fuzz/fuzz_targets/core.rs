@@ -2,7 +2,8 @@
 #![no_main]
 
 use failsketch_fuzz::{Other, split};
-use failure::core_dump::{CoreDump, Limits, report};
+use failure::core_dump::CoreDump;
+use failure::image::{Limits, report};
 use program::{Module, Program};
 
 /// A whole report's worth of frames would make every input slow and none of them better.

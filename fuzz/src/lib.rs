@@ -1,7 +1,7 @@
 //! One input as two files: what is read, and what is found when it asks for another file.
 
 use elsa::sync::FrozenVec;
-use failure::core_dump::ModuleFiles;
+use failure::image::ModuleFiles;
 use program::{BuildId, FileRequest, Files};
 
 /// How the length of the second file is written: the last four bytes of an input, little-endian. At the end,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use failure::core_dump::Registers;
+use failure::image::Registers;
 use program::{LinkAddr, RunAddr};
 
 use crate::hit::{Mode, WatchedSpan};

@@ -4,24 +4,23 @@ use std::borrow::Cow;
 
 use program::RunAddr;
 
-use super::bytes::{slice, text};
-use super::elf::{self, EM_X86_64, ET_CORE, Header, PT_LOAD, PT_NOTE, Segment};
 use super::error::CoreError;
-use super::memory::Memory;
-use super::modules::{self, CoreModule};
-use super::process::{CoreThread, Mapping, Process, ProgramInfo, SignalInfo};
-
-const AT_PHDR: u64 = 3;
-const AT_ENTRY: u64 = 9;
-const AT_EXECFN: u64 = 31;
-const AT_SYSINFO_EHDR: u64 = 33;
+use super::memory::Dumped;
+use super::notes;
+use crate::image::bytes::slice;
+use crate::image::elf::{self, EM_X86_64, ET_CORE, Header, PT_LOAD, PT_NOTE, Segment};
+use crate::image::{
+    MappedModule, Mapping, Memory, ProcessImage, ProcessState, ProgramInfo, Region, SignalInfo,
+    StoppedThread, modules,
+};
+use crate::report::Source;
 
 /// A core dump, read.
 #[derive(Clone, Debug)]
 pub struct CoreDump<'a> {
-    pub(super) memory: Memory<'a>,
-    process: Process,
-    modules: Vec<CoreModule>,
+    memory: Dumped<'a>,
+    process: ProcessState,
+    modules: Vec<MappedModule>,
     notes: Vec<String>,
 }
 
@@ -35,13 +34,13 @@ impl<'a> CoreDump<'a> {
         let header = check_kind(bytes)?;
         let count = header.segment_count(bytes);
         let segments: Vec<Segment> = header.segments(bytes, count).collect();
-        let mut notes = Vec::new();
-        let mut process = Process::default();
+        let mut remarks = Vec::new();
+        let mut process = ProcessState::default();
         for segment in segments.iter().filter(|segment| segment.kind == PT_NOTE) {
             let present = slice(bytes, segment.offset, segment.filesz)
                 .or_else(|| bytes.get(usize::try_from(segment.offset).ok()?..))
                 .unwrap_or_default();
-            elf::notes(present, segment.align).for_each(|note| process.add(&note));
+            elf::notes(present, segment.align).for_each(|note| notes::add(&mut process, &note));
         }
         let present = bytes.len() as u64;
         if process.threads.is_empty() {
@@ -58,34 +57,29 @@ impl<'a> CoreDump<'a> {
         }
         let whole = segments.iter().map(file_end).max().unwrap_or(0);
         if let Some(missing) = whole.checked_sub(present).filter(|&missing| missing > 0) {
-            notes.push(format!(
+            remarks.push(format!(
                 "the core is cut off: {missing} of {whole} bytes are missing (a full disk, or a limit on the size of cores)"
             ));
         }
         let loads = segments.iter().filter(|segment| segment.kind == PT_LOAD).copied();
-        let (memory, overlap) = Memory::new(bytes, loads);
+        let (memory, overlap) = Dumped::new(bytes, loads);
         if overlap {
-            notes.push(
+            remarks.push(
                 "segments of the core overlap: it is damaged or was not written by the kernel".to_owned(),
             );
         }
-        let vdso = process
-            .auxv
-            .iter()
-            .find(|(key, _)| *key == AT_SYSINFO_EHDR)
-            .map(|&(_, value)| value);
-        let modules = modules::modules(&memory, &process.mappings, vdso);
+        let modules = modules(&memory, &process);
         Ok(Self {
             memory,
             process,
             modules,
-            notes,
+            notes: remarks,
         })
     }
 
     /// The threads. The kernel and gdb both put the one that failed first.
     #[must_use]
-    pub fn threads(&self) -> &[CoreThread] {
+    pub fn threads(&self) -> &[StoppedThread] {
         &self.process.threads
     }
 
@@ -101,64 +95,48 @@ impl<'a> CoreDump<'a> {
         &self.process.mappings
     }
 
-    /// The mapped files that hold code, and the vdso.
-    #[must_use]
-    pub fn modules(&self) -> &[CoreModule] {
-        &self.modules
-    }
-
     /// Name and arguments.
     #[must_use]
     pub fn program(&self) -> Option<&ProgramInfo> {
         self.process.program.as_ref()
     }
 
-    /// A value of the auxiliary vector (`AT_…`).
-    #[must_use]
-    pub fn auxv(&self, key: u64) -> Option<u64> {
-        self.process
-            .auxv
-            .iter()
-            .find(|(found, _)| *found == key)
-            .map(|&(_, value)| value)
-    }
-
-    /// What was strange or missing, a line each.
-    #[must_use]
-    pub fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
-    /// The module of the executable: the one with the program headers that the kernel told the program of.
-    #[must_use]
-    pub fn executable(&self) -> Option<&CoreModule> {
-        [AT_PHDR, AT_ENTRY].into_iter().find_map(|key| {
-            let inside = RunAddr(self.auxv(key)?);
-            self.modules
-                .iter()
-                .find(|module| module.ranges.iter().any(|(range, _)| range.contains(&inside)))
-        })
-    }
-
     /// The path of the executable: as mapped, or else as it was given to `execve`.
     #[must_use]
     pub fn executable_path(&self) -> Option<String> {
-        let mapped = self.executable().map(|module| module.path.clone());
-        mapped.or_else(|| self.string(RunAddr(self.auxv(AT_EXECFN)?)))
+        (self as &dyn ProcessImage).executable_path()
+    }
+}
+
+impl Memory for CoreDump<'_> {
+    fn region_at(&self, addr: u64) -> Option<Region> {
+        self.memory.region_at(addr)
     }
 
-    /// `len` bytes of dumped memory; `None` unless the core has all of them.
-    #[must_use]
-    pub fn read(&self, addr: RunAddr, len: usize) -> Option<Cow<'a, [u8]>> {
-        self.memory.read(addr.0, len)
+    fn read(&self, addr: RunAddr, len: usize) -> Option<Cow<'_, [u8]>> {
+        self.memory.read(addr, len)
     }
 
-    /// The string at an address, up to a page of it.
-    pub(super) fn string(&self, addr: RunAddr) -> Option<String> {
-        const LONGEST: usize = 4096;
-        let rest = self.memory.dumped_from(addr.0)?;
-        let found = text(rest.get(..LONGEST).unwrap_or(rest));
-        (!found.is_empty()).then_some(found)
+    fn bytes_from(&self, addr: RunAddr, most: usize) -> Option<&[u8]> {
+        self.memory.bytes_from(addr, most)
+    }
+}
+
+impl ProcessImage for CoreDump<'_> {
+    fn state(&self) -> &ProcessState {
+        &self.process
+    }
+
+    fn modules(&self) -> &[MappedModule] {
+        &self.modules
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn source(&self) -> Source {
+        Source::Core
     }
 }
 

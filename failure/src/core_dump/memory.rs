@@ -2,29 +2,31 @@
 
 use std::borrow::Cow;
 
-use super::bytes::u64_at;
-use super::elf::{PF_W, PF_X, Segment};
+use program::RunAddr;
+
+use crate::image::elf::{PF_W, PF_X, Segment};
+use crate::image::{Memory, Region};
 
 /// A run of addresses that were mapped, with the bytes of them that are in the core.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Load<'a> {
-    pub(super) start: u64,
+struct Load<'a> {
+    start: u64,
     /// One past the last mapped address.
-    pub(super) end: u64,
+    end: u64,
     /// The dumped bytes, from `start`; what the core has not goes on after them.
     bytes: &'a [u8],
-    pub(super) executable: bool,
-    pub(super) writable: bool,
+    executable: bool,
+    writable: bool,
 }
 
 /// All dumped memory: disjoint, in address order.
 #[derive(Clone, Debug)]
-pub(super) struct Memory<'a> {
+pub(super) struct Dumped<'a> {
     loads: Vec<Load<'a>>,
     size_of_core: usize,
 }
 
-impl<'a> Memory<'a> {
+impl<'a> Dumped<'a> {
     /// Takes the load segments of a core. Where two claim the same address, the one that starts first (and
     /// among those, stands first) keeps it; no kernel writes such a core.
     pub(super) fn new(core: &'a [u8], segments: impl Iterator<Item = Segment>) -> (Self, bool) {
@@ -71,22 +73,32 @@ impl<'a> Memory<'a> {
         )
     }
 
-    /// What was mapped at an address.
-    pub(super) fn load_at(&self, addr: u64) -> Option<&Load<'a>> {
+    fn load_at(&self, addr: u64) -> Option<&Load<'a>> {
         let after = self.loads.partition_point(|load| load.start <= addr);
         let load = self.loads.get(after.checked_sub(1)?)?;
         (addr < load.end).then_some(load)
     }
 
     /// All dumped bytes from `addr` on, as far as one load goes.
-    pub(super) fn dumped_from(&self, addr: u64) -> Option<&'a [u8]> {
+    fn dumped_from(&self, addr: u64) -> Option<&'a [u8]> {
         let load = self.load_at(addr)?;
         let skip = usize::try_from(addr - load.start).ok()?;
         load.bytes.get(skip..).filter(|rest| !rest.is_empty())
     }
+}
 
-    /// `len` bytes at `addr`, if the core has them all.
-    pub(super) fn read(&self, addr: u64, len: usize) -> Option<Cow<'a, [u8]>> {
+impl Memory for Dumped<'_> {
+    fn region_at(&self, addr: u64) -> Option<Region> {
+        let load = self.load_at(addr)?;
+        Some(Region {
+            range: load.start..load.end,
+            executable: load.executable,
+            writable: load.writable,
+        })
+    }
+
+    fn read(&self, addr: RunAddr, len: usize) -> Option<Cow<'_, [u8]>> {
+        let addr = addr.0;
         if len == 0 {
             return Some(Cow::Borrowed(&[]));
         }
@@ -109,8 +121,8 @@ impl<'a> Memory<'a> {
         Some(Cow::Owned(joined))
     }
 
-    /// The word at `addr`.
-    pub(super) fn word(&self, addr: u64) -> Option<u64> {
-        u64_at(&self.read(addr, 8)?, 0)
+    fn bytes_from(&self, addr: RunAddr, most: usize) -> Option<&[u8]> {
+        let rest = self.dumped_from(addr.0)?;
+        Some(rest.get(..most).unwrap_or(rest))
     }
 }

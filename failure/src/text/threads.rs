@@ -19,7 +19,7 @@ pub(super) fn complete(stack: &mut Stack) {
         Source::Gdb => gdb_inlining(frames),
         Source::Glibc => glibc::mark_signal_frame(frames),
         Source::RustPanic | Source::AddressSanitizer | Source::ThreadSanitizer => inlining_by_address(frames),
-        Source::Coredumpctl | Source::Perf | Source::Core => {}
+        Source::Coredumpctl | Source::Perf | Source::Core | Source::Live => {}
     }
     for at in 1..frames.len() {
         let [frame, next] = frames.get_mut(at - 1..=at).unwrap_or_default() else {

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use failure::core_dump::ModuleFiles;
+use failure::image::ModuleFiles;
 use program::BuildId;
 
 /// A folder that goes away with its owner.
@@ -48,8 +48,15 @@ fn skipped(why: &str) {
 
 /// Builds `tests/programs/crashes.c`.
 pub fn build(folder: &Folder, compiler: &str, options: &[&str]) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/crashes.c");
-    let program = folder.path().join("crashes");
+    build_from("crashes.c", folder, compiler, options)
+}
+
+/// Builds a program of `tests/programs`.
+pub fn build_from(source: &str, folder: &Folder, compiler: &str, options: &[&str]) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/programs")
+        .join(source);
+    let program = folder.path().join("program");
     let status = Command::new(compiler)
         .args(["-g", "-pthread", "-w"])
         .args(options)

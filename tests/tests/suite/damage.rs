@@ -9,7 +9,8 @@ use std::time::Duration;
 use failsketch_tests::command;
 use failsketch_tests::gdb;
 use failsketch_tests::sample::Sample;
-use failure::core_dump::{self, CoreDump, Limits, ModuleFiles};
+use failure::core_dump::CoreDump;
+use failure::image::{self, Limits, ModuleFiles};
 use failure::{Report, text};
 use program::elf::Elf;
 use program::{BuildId, Module, ModuleId, Pc, Program};
@@ -129,7 +130,7 @@ fn analyse(exe: &[u8], report: Option<Report>) {
 
 fn report_of(core: &[u8], exe: &[u8]) -> Option<Report> {
     let core = CoreDump::parse(core).ok()?;
-    Some(core_dump::report(&core, &Only(exe), Limits::default()))
+    Some(image::report(&core, &Only(exe), Limits::default()))
 }
 
 /// Runs all cases in a thread that tells which one it is at, so that one that does not end has a name.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use elsa::sync::FrozenMap;
-use failure::core_dump::ModuleFiles;
+use failure::image::ModuleFiles;
 use program::BuildId;
 
 use super::mapped::MappedFile;

@@ -1,6 +1,6 @@
 //! The lines of `/proc/PID/maps`.
 
-use failure::core_dump::Mapping;
+use failure::image::Mapping;
 use program::{FileOffset, RunAddr};
 
 /// How the kernel marks a mapped file that was removed or replaced since.

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use failure::core_dump::{CoreModule, ModuleHeaders};
+use failure::image::{MappedModule, ModuleHeaders};
 use program::{LinkAddr, LinkRange, RunAddr};
 
 use super::error::ProcessError;
@@ -20,7 +20,7 @@ const AT_ENTRY: u64 = 9;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
     /// Path, load bias, ranges and build-id, as for a module of a core.
-    pub mapped: CoreModule,
+    pub mapped: MappedModule,
     /// The file was removed or replaced after it was mapped.
     pub deleted: bool,
     inode: u64,
@@ -215,7 +215,7 @@ fn module(group: &[&MapLine], known: &[Module], memory: &Memory) -> Option<Modul
         .map(|line| (line.mapping.range.clone(), line.mapping.offset))
         .collect();
     let mut module = Module {
-        mapped: CoreModule {
+        mapped: MappedModule {
             path: first.mapping.path.clone(),
             bias: None,
             ranges,

@@ -1,11 +1,11 @@
-//! From a core to a report.
+//! From a process to a report.
 
 use program::RunAddr;
 
 use super::abort_message::abort_message;
-use super::dump::CoreDump;
-use super::image::{Image, ModuleFiles};
-use super::process::SignalInfo;
+use super::exception::terminate_message;
+use super::joined::{Image, ModuleFiles};
+use super::process::{ProcessImage, SignalInfo};
 use super::unwind::{End, Unwinder, Unwound};
 use crate::report::{Frame, Kind, Report, Signal, Source, Thread};
 
@@ -15,7 +15,7 @@ const SIGABRT: i32 = 6;
 /// was not written because of it.
 const CORE_SIGNALS: [i32; 10] = [SIGQUIT, 4, 5, SIGABRT, 7, 8, 11, 24, 25, 31];
 
-/// How much to take from a core.
+/// How much to take from a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Frames of one thread.
@@ -36,33 +36,36 @@ impl Default for Limits {
     }
 }
 
-/// Unwinds every thread of a core and says what failed.
+/// Unwinds every thread of a process and says what failed.
 ///
-/// SIGQUIT, and SIGABRT from another process, is how a person or a watchdog ends a process that hangs; a
-/// core without a fatal signal was taken from a live one. All three are reported as [`Kind::Hang`].
+/// SIGQUIT, and SIGABRT from another process, is how a person or a watchdog ends a process that hangs; one
+/// without a fatal signal was alive. All three are reported as [`Kind::Hang`].
 #[must_use]
-pub fn report(core: &CoreDump<'_>, files: &dyn ModuleFiles, limits: Limits) -> Report {
-    let image = Image::new(core, files);
-    let failing = failing_thread(core);
-    let mut notes = core.notes().to_vec();
-    let signal = fatal_signal(core);
-    let kind = kind(core, signal, &mut notes);
-    let threads = stacks(&image, failing, limits, &mut notes);
-    let message = (kind == Kind::Abort).then(|| abort_message(&image)).flatten();
+pub fn report(process: &dyn ProcessImage, files: &dyn ModuleFiles, limits: Limits) -> Report {
+    let image = Image::new(process, files);
+    let failing = failing_thread(process);
+    let mut notes = process.notes().to_vec();
+    let signal = fatal_signal(process);
+    let kind = kind(process, signal, &mut notes);
+    let (threads, failed) = stacks(&image, failing, limits, &mut notes);
+    let message = (kind == Kind::Abort)
+        .then(|| abort_message(&image).or_else(|| terminate_message(&image, &failed)))
+        .flatten();
     notes.extend(image.complaints());
     Report {
-        source: Source::Core,
+        source: process.source(),
         kind,
         signal,
         message,
-        fault_address: core
-            .signal()
+        fault_address: process
+            .state()
+            .signal
             .filter(|info| Some(info.signal) == signal)
             .and_then(|info| info.address),
-        program: core
+        program: process
             .executable_path()
-            .or_else(|| Some(core.program()?.name.clone())),
-        build_id: core.executable().and_then(|module| module.build_id.clone()),
+            .or_else(|| Some(process.state().program.as_ref()?.name.clone())),
+        build_id: process.executable().and_then(|module| module.build_id.clone()),
         failing: failing.min(threads.len().saturating_sub(1)),
         threads,
         notes: shortened(notes),
@@ -71,11 +74,13 @@ pub fn report(core: &CoreDump<'_>, files: &dyn ModuleFiles, limits: Limits) -> R
 
 /// Both writers put the thread that got the signal first. Only a core without details of the signal, with
 /// a first thread that had none, makes one look further.
-fn failing_thread(core: &CoreDump<'_>) -> usize {
-    if core.signal().is_some() {
+fn failing_thread(process: &dyn ProcessImage) -> usize {
+    if process.state().signal.is_some() {
         return 0;
     }
-    core.threads()
+    process
+        .state()
+        .threads
         .iter()
         .position(|thread| thread.signal.is_some_and(is_fatal))
         .unwrap_or(0)
@@ -85,20 +90,22 @@ fn is_fatal(signal: Signal) -> bool {
     CORE_SIGNALS.contains(&signal.0)
 }
 
-fn fatal_signal(core: &CoreDump<'_>) -> Option<Signal> {
-    let detailed = core.signal().map(|info| info.signal);
-    let of_thread = || core.threads().get(failing_thread(core))?.signal;
+fn fatal_signal(process: &dyn ProcessImage) -> Option<Signal> {
+    let detailed = process.state().signal.map(|info| info.signal);
+    let of_thread = || process.state().threads.get(failing_thread(process))?.signal;
     detailed.or_else(of_thread).filter(|&signal| is_fatal(signal))
 }
 
-fn kind(core: &CoreDump<'_>, signal: Option<Signal>, notes: &mut Vec<String>) -> Kind {
+fn kind(process: &dyn ProcessImage, signal: Option<Signal>, notes: &mut Vec<String>) -> Kind {
     const SI_KERNEL: i32 = 0x80;
     let Some(signal) = signal else {
-        notes.push("no fatal signal: the core was taken from a live process".to_owned());
+        if process.source() == Source::Core {
+            notes.push("no fatal signal: the core was taken from a live process".to_owned());
+        }
         return Kind::Hang;
     };
-    let info = core.signal().filter(|info| info.signal == signal);
-    let sender = info.and_then(|info| sent_from_outside(core, &info));
+    let info = process.state().signal.filter(|info| info.signal == signal);
+    let sender = info.and_then(|info| sent_from_outside(process, &info));
     if let Some(sender) = sender {
         notes.push(format!("signal {} was sent by process {sender}", signal.0));
     }
@@ -125,16 +132,21 @@ fn kind(core: &CoreDump<'_>, signal: Option<Signal>, notes: &mut Vec<String>) ->
 
 /// The other process that sent a signal. What `abort` and `raise` send comes with SI_TKILL; its sender may
 /// look foreign when the core was written from outside a container, by whose numbers it counts.
-fn sent_from_outside(core: &CoreDump<'_>, info: &SignalInfo) -> Option<u32> {
+fn sent_from_outside(process: &dyn ProcessImage, info: &SignalInfo) -> Option<u32> {
     const SI_TKILL: i32 = -6;
-    let pid = core.program()?.pid;
+    let pid = process.state().program.as_ref()?.pid;
     info.sender
         .filter(|&sender| sender != pid && info.code != SI_TKILL)
 }
 
-/// The stacks, the failing thread's unwound first so that it never goes short.
-fn stacks(image: &Image<'_>, failing: usize, limits: Limits, notes: &mut Vec<String>) -> Vec<Thread> {
-    let all = image.core.threads();
+/// The stacks, the failing thread's unwound first so that it never goes short; its frames also in full.
+fn stacks(
+    image: &Image<'_>,
+    failing: usize,
+    limits: Limits,
+    notes: &mut Vec<String>,
+) -> (Vec<Thread>, Vec<Unwound>) {
+    let all = &image.process.state().threads;
     let wanted = all.len().min(limits.threads.max(1));
     if wanted < all.len() {
         notes.push(format!(
@@ -145,6 +157,7 @@ fn stacks(image: &Image<'_>, failing: usize, limits: Limits, notes: &mut Vec<Str
     let mut unwinder = Unwinder::new(image);
     let mut left = limits.total_frames;
     let mut threads = vec![Thread::default(); wanted];
+    let mut failed = Vec::new();
     let others = (0..wanted).filter(|&index| index != failing);
     for index in std::iter::once(failing)
         .filter(|&index| index < wanted)
@@ -156,10 +169,14 @@ fn stacks(image: &Image<'_>, failing: usize, limits: Limits, notes: &mut Vec<Str
         let (frames, end) = unwinder.stack(&thread.registers, limits.frames.min(left).max(1));
         notes.extend(ending(end, frames.len()).map(|why| format!("thread {}: {why}", thread.tid)));
         place.id = Some(u64::from(thread.tid));
+        place.name.clone_from(&thread.name);
         place.frames = frames.iter().map(|frame| reported(image, frame)).collect();
         left = left.saturating_sub(place.frames.iter().map(weight).sum());
+        if index == failing {
+            failed = frames;
+        }
     }
-    threads
+    (threads, failed)
 }
 
 fn reported(image: &Image<'_>, frame: &Unwound) -> Frame {
@@ -187,9 +204,9 @@ fn ending(end: End, frames: usize) -> Option<String> {
     let why = match end {
         End::Outermost => return None,
         End::Limit => format!("the stack is deeper than {frames} frames; the outer ones are left out"),
-        End::Effort => "the stack was left: unwinding this core takes too much work".to_owned(),
+        End::Effort => "the stack was left: unwinding this process takes too much work".to_owned(),
         End::Unreadable(addr) => {
-            format!("the stack ends after {frames} frames: the memory at {addr:#x} is not in the core")
+            format!("the stack ends after {frames} frames: the memory at {addr:#x} is not to be had")
         }
         End::NoCode(addr) => format!(
             "the stack ends after {frames} frames: {addr:#x}, where it goes on, is no code (an overwritten stack?)"

@@ -1,21 +1,21 @@
-//! The parts of an ELF file that a core and the modules in it share: header, program headers, notes.
+//! The parts of an ELF file that a core and the modules of a process share: header, program headers, notes.
 //!
 //! Read by hand rather than through `object` because both come incomplete: a core may be cut anywhere, and
-//! of a module the core holds the first page only.
+//! of a module it holds the first page only.
 
 use program::BuildId;
 
 use super::bytes::{slice, u16_at, u32_at, u64_at};
 
-pub(super) const ET_CORE: u16 = 4;
-pub(super) const EM_X86_64: u16 = 62;
+pub(crate) const ET_CORE: u16 = 4;
+pub(crate) const EM_X86_64: u16 = 62;
 
-pub(super) const PT_LOAD: u32 = 1;
-pub(super) const PT_NOTE: u32 = 4;
-pub(super) const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
+pub(crate) const PT_LOAD: u32 = 1;
+pub(crate) const PT_NOTE: u32 = 4;
+pub(crate) const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
 
-pub(super) const PF_X: u32 = 1;
-pub(super) const PF_W: u32 = 2;
+pub(crate) const PF_X: u32 = 1;
+pub(crate) const PF_W: u32 = 2;
 
 const NT_GNU_BUILD_ID: u32 = 3;
 const PROGRAM_HEADER_SIZE: u64 = 56;
@@ -23,9 +23,9 @@ const PN_XNUM: u16 = 0xffff;
 
 /// What stands in front of a 64-bit little-endian ELF file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Header {
-    pub(super) file_type: u16,
-    pub(super) machine: u16,
+pub(crate) struct Header {
+    pub(crate) file_type: u16,
+    pub(crate) machine: u16,
     program_headers: u64,
     section_headers: u64,
     entry_size: u64,
@@ -34,19 +34,19 @@ pub(super) struct Header {
 
 /// One program header.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Segment {
-    pub(super) kind: u32,
-    pub(super) flags: u32,
-    pub(super) offset: u64,
-    pub(super) vaddr: u64,
-    pub(super) filesz: u64,
-    pub(super) memsz: u64,
-    pub(super) align: u64,
+pub(crate) struct Segment {
+    pub(crate) kind: u32,
+    pub(crate) flags: u32,
+    pub(crate) offset: u64,
+    pub(crate) vaddr: u64,
+    pub(crate) filesz: u64,
+    pub(crate) memsz: u64,
+    pub(crate) align: u64,
 }
 
 impl Header {
     /// Reads the header; `None` when these are not the bytes of a 64-bit little-endian ELF file.
-    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         const ELF64_LITTLE_ENDIAN: &[u8] = b"\x7fELF\x02\x01";
         if !bytes.starts_with(ELF64_LITTLE_ENDIAN) {
             return None;
@@ -66,7 +66,7 @@ impl Header {
     /// More than 65,534 do not fit the header's field; then the count is in the first section header, which
     /// the kernel writes at the very end. A core cut short has lost it, but still tells: its notes come
     /// first and start right behind the program headers.
-    pub(super) fn segment_count(&self, bytes: &[u8]) -> u64 {
+    pub(crate) fn segment_count(&self, bytes: &[u8]) -> u64 {
         if self.count != PN_XNUM {
             return u64::from(self.count);
         }
@@ -86,13 +86,13 @@ impl Header {
     }
 
     /// Where the program headers end, as far as that can be said in 64 bits.
-    pub(super) fn segments_end(&self, count: u64) -> u64 {
+    pub(crate) fn segments_end(&self, count: u64) -> u64 {
         self.program_headers
             .saturating_add(count.saturating_mul(self.entry_size))
     }
 
     /// The program headers that are there; ends at the first that is not.
-    pub(super) fn segments<'b>(&self, bytes: &'b [u8], count: u64) -> impl Iterator<Item = Segment> + 'b {
+    pub(crate) fn segments<'b>(&self, bytes: &'b [u8], count: u64) -> impl Iterator<Item = Segment> + 'b {
         let (start, stride) = (self.program_headers, self.entry_size);
         let usable = if stride < PROGRAM_HEADER_SIZE { 0 } else { count };
         (0..usable).map_while(move |index| {
@@ -119,14 +119,14 @@ impl Segment {
 
 /// One note.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Note<'a> {
-    pub(super) kind: u32,
-    pub(super) owner: &'a [u8],
-    pub(super) content: &'a [u8],
+pub(crate) struct Note<'a> {
+    pub(crate) kind: u32,
+    pub(crate) owner: &'a [u8],
+    pub(crate) content: &'a [u8],
 }
 
 /// The notes of a note segment, up to the first that is not whole.
-pub(super) fn notes(bytes: &[u8], align: u64) -> impl Iterator<Item = Note<'_>> {
+pub(crate) fn notes(bytes: &[u8], align: u64) -> impl Iterator<Item = Note<'_>> {
     let align: u64 = if align == 8 { 8 } else { 4 };
     let mut at = 0_u64;
     std::iter::from_fn(move || {
@@ -143,7 +143,7 @@ pub(super) fn notes(bytes: &[u8], align: u64) -> impl Iterator<Item = Note<'_>> 
 }
 
 /// The build-id among the notes of a segment.
-pub(super) fn build_id(bytes: &[u8], align: u64) -> Option<BuildId> {
+pub(crate) fn build_id(bytes: &[u8], align: u64) -> Option<BuildId> {
     notes(bytes, align)
         .find(|note| note.kind == NT_GNU_BUILD_ID && note.owner == b"GNU")
         .filter(|note| (1..=64).contains(&note.content.len()))

@@ -1,4 +1,4 @@
-//! The executable and the shared libraries in a core: what was mapped where, and which build it is.
+//! The executable and the shared libraries of a process: what was mapped where, and which build it is.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -6,10 +6,13 @@ use std::ops::Range;
 use program::{BuildId, FileOffset, RunAddr};
 
 use super::elf::{self, EM_X86_64, Header, PT_LOAD, PT_NOTE, Segment};
-use super::memory::Memory;
-use super::process::Mapping;
+use super::process::{Mapping, Memory, ProcessState};
 
 const PAGE: u64 = 4096;
+/// Header and program headers are in the first page of every real module.
+pub(super) const HEADERS: usize = 1 << 14;
+/// Notes are a few hundred bytes; a core can claim any size for any number of modules.
+const LONGEST_NOTES: usize = 1 << 14;
 /// The name that the kernel gives its own module in /proc.
 pub(super) const VDSO: &str = "[vdso]";
 /// How the kernel marks a mapped file that was removed or replaced since.
@@ -17,14 +20,14 @@ const DELETED: &str = " (deleted)";
 
 /// A file with code that was mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CoreModule {
+pub struct MappedModule {
     /// Its path when it was mapped; `[vdso]` for the kernel's own.
     pub path: String,
-    /// What run-time addresses lie above link-time ones by; unknown when the core has not the first page.
+    /// What run-time addresses lie above link-time ones by; unknown when the first page is not to be had.
     pub bias: Option<u64>,
     /// Where it was mapped, in address order, with the part of the file that is there.
     pub ranges: Vec<(Range<RunAddr>, FileOffset)>,
-    /// Its build-id, when the core has the page with it.
+    /// Its build-id, when the page with it is to be had.
     pub build_id: Option<BuildId>,
 }
 
@@ -59,10 +62,11 @@ pub(super) fn load_bias(segments: &[Segment], ranges: &[(Range<RunAddr>, FileOff
 }
 
 /// The modules among the mapped files, in address order of their first mapping.
-pub(super) fn modules(memory: &Memory<'_>, mappings: &[Mapping], vdso: Option<u64>) -> Vec<CoreModule> {
+#[must_use]
+pub fn modules(memory: &dyn Memory, process: &ProcessState) -> Vec<MappedModule> {
     let mut found: Vec<Group> = Vec::new();
     let mut latest: HashMap<&str, usize> = HashMap::new();
-    for mapping in mappings {
+    for mapping in &process.mappings {
         let placed = (mapping.range.clone(), mapping.offset);
         let known = latest
             .get(mapping.path.as_str())
@@ -76,21 +80,22 @@ pub(super) fn modules(memory: &Memory<'_>, mappings: &[Mapping], vdso: Option<u6
         }
     }
     let named = found.into_iter().filter_map(|group| group.finish(memory));
-    named.chain(vdso.and_then(|at| vdso_module(memory, at))).collect()
+    let vdso = process.vdso().and_then(|at| vdso_module(memory, at));
+    named.chain(vdso).collect()
 }
 
 /// The mappings of one loaded copy of a file.
 struct Group {
-    module: CoreModule,
-    /// One past the last address that its segments take up, when the core has its headers.
+    module: MappedModule,
+    /// One past the last address that its segments take up, when its headers are to be had.
     end: Option<u64>,
 }
 
 impl Group {
-    fn new(memory: &Memory<'_>, mapping: &Mapping) -> Self {
+    fn new(memory: &dyn Memory, mapping: &Mapping) -> Self {
         let ranges = vec![(mapping.range.clone(), mapping.offset)];
         let headers = memory
-            .dumped_from(mapping.range.start.0)
+            .bytes_from(mapping.range.start, HEADERS)
             .filter(|_| mapping.offset.0 == 0);
         let segments = headers.and_then(module_segments).unwrap_or_default();
         let bias = load_bias(&segments, &ranges);
@@ -104,7 +109,7 @@ impl Group {
             .unwrap_or(&mapping.path)
             .to_owned();
         Self {
-            module: CoreModule {
+            module: MappedModule {
                 path,
                 bias,
                 ranges,
@@ -120,8 +125,8 @@ impl Group {
     }
 
     /// The module, if it is one and not a mapped file of data.
-    fn finish(self, memory: &Memory<'_>) -> Option<CoreModule> {
-        let executable = |addr: RunAddr| memory.load_at(addr.0).is_some_and(|load| load.executable);
+    fn finish(self, memory: &dyn Memory) -> Option<MappedModule> {
+        let executable = |addr: RunAddr| memory.region_at(addr.0).is_some_and(|region| region.executable);
         let has_code = || {
             self.module
                 .ranges
@@ -132,13 +137,13 @@ impl Group {
     }
 }
 
-fn vdso_module(memory: &Memory<'_>, at: u64) -> Option<CoreModule> {
-    let load = memory.load_at(at)?;
-    let segments = module_segments(memory.dumped_from(at)?)?;
-    let ranges = vec![(RunAddr(at)..RunAddr(load.end), FileOffset(0))];
+fn vdso_module(memory: &dyn Memory, at: RunAddr) -> Option<MappedModule> {
+    let region = memory.region_at(at.0)?;
+    let segments = module_segments(memory.bytes_from(at, HEADERS)?)?;
+    let ranges = vec![(at..RunAddr(region.range.end), FileOffset(0))];
     let bias = load_bias(&segments, &ranges);
     let build_id = bias.and_then(|bias| dumped_build_id(memory, &segments, bias));
-    Some(CoreModule {
+    Some(MappedModule {
         path: VDSO.to_owned(),
         bias,
         ranges,
@@ -146,9 +151,9 @@ fn vdso_module(memory: &Memory<'_>, at: u64) -> Option<CoreModule> {
     })
 }
 
-fn dumped_build_id(memory: &Memory<'_>, segments: &[Segment], bias: u64) -> Option<BuildId> {
+fn dumped_build_id(memory: &dyn Memory, segments: &[Segment], bias: u64) -> Option<BuildId> {
     first_build_id(segments, |segment| {
-        memory.dumped_from(bias.wrapping_add(segment.vaddr))
+        memory.bytes_from(RunAddr(bias.wrapping_add(segment.vaddr)), LONGEST_NOTES)
     })
 }
 
@@ -169,11 +174,12 @@ fn first_build_id<'b>(segments: &[Segment], bytes: impl Fn(&Segment) -> Option<&
 
 /// The note segments that are worth a look, and how much of each.
 pub(super) fn note_segments(segments: &[Segment]) -> impl Iterator<Item = (&Segment, usize)> {
-    /// Notes are a few hundred bytes; a core can claim any size for any number of modules.
-    const LONGEST: u64 = 1 << 14;
     const MOST: usize = 8;
     let notes = segments.iter().filter(|segment| segment.kind == PT_NOTE);
-    notes
-        .take(MOST)
-        .filter_map(|segment| Some((segment, usize::try_from(segment.filesz.min(LONGEST)).ok()?)))
+    notes.take(MOST).filter_map(|segment| {
+        Some((
+            segment,
+            usize::try_from(segment.filesz.min(LONGEST_NOTES as u64)).ok()?,
+        ))
+    })
 }

@@ -34,7 +34,8 @@ pub struct Registers {
 
 impl Registers {
     /// Reads `struct user_regs_struct`.
-    pub(super) fn from_user_regs(bytes: &[u8]) -> Option<Self> {
+    #[must_use]
+    pub fn from_user_regs(bytes: &[u8]) -> Option<Self> {
         let at = |index: u64| u64_at(bytes, index * 8);
         Some(Self {
             r15: at(0)?,

@@ -2,7 +2,7 @@
 
 use program::RunAddr;
 
-use super::image::Image;
+use super::joined::Image;
 
 /// Whether an address is one that a call returns to. Where the code cannot be read, being code is all that
 /// can be asked.

@@ -6,7 +6,7 @@ use program::RunAddr;
 
 use super::bytes::u64_at;
 use super::cfi::{Caller, NoCaller, Place};
-use super::image::Image;
+use super::joined::Image;
 use super::registers::{FrameRegisters, RBP, RSP, Registers};
 use super::return_address::{is_return_address, is_seen_return_address, is_signal_trampoline};
 use crate::report::{FrameOrigin, Position};
@@ -26,9 +26,9 @@ pub(super) enum End {
     Outermost,
     /// More frames than wanted.
     Limit,
-    /// The work for this core is used up.
+    /// The work for this process is used up.
     Effort,
-    /// The word at this address is needed, and the core has it not.
+    /// The word at this address is needed, and not to be had.
     Unreadable(u64),
     /// The return address is this, which is no code.
     NoCode(u64),
@@ -40,7 +40,7 @@ pub(super) enum End {
     BadInformation(u64),
 }
 
-/// Unwinds stacks of one core within a common budget of work, so that no core can make it take forever.
+/// Unwinds stacks of one process within a common budget of work, so that no core can make it take forever.
 pub(super) struct Unwinder<'i, 'r> {
     image: &'i Image<'r>,
     effort: u64,
@@ -95,7 +95,12 @@ impl<'i, 'r> Unwinder<'i, 'r> {
         if new > old {
             return true;
         }
-        let mapping = |addr| self.image.core.memory.load_at(addr).map(|load| load.start);
+        let mapping = |addr| {
+            self.image
+                .process
+                .region_at(addr)
+                .map(|region| region.range.start)
+        };
         let other_stack = to.origin == FrameOrigin::SignalFrame || mapping(old) != mapping(new);
         other_stack && jumps.insert((to.registers.rip, new))
     }
@@ -238,7 +243,7 @@ impl<'i, 'r> Unwinder<'i, 'r> {
     }
 
     fn word(&self, addr: u64) -> Option<u64> {
-        self.image.core.memory.word(addr)
+        self.image.process.word(addr)
     }
 }
 

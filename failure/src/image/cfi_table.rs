@@ -9,7 +9,7 @@ use object::{Endianness, Object, ObjectSection};
 
 use super::bytes::{i32_at, slice, u32_at};
 use super::elf::PT_GNU_EH_FRAME;
-use super::image::Loaded;
+use super::joined::Loaded;
 
 pub(super) type Slice<'d> = EndianSlice<'d, LittleEndian>;
 

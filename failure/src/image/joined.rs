@@ -1,4 +1,4 @@
-//! The memory of the crashed process: what the core has, and what it left to the mapped files.
+//! A process joined with its mapped files: what a core left out, and the call-frame information.
 
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -7,24 +7,23 @@ use program::{BuildId, LinkAddr, RunAddr};
 
 use super::bytes::slice;
 use super::cfi_table::Cfi;
-use super::dump::CoreDump;
 use super::elf::{PF_X, PT_LOAD, Segment};
-use super::memory::Memory;
-use super::modules::{self, CoreModule, VDSO};
+use super::modules::{self, HEADERS, MappedModule, VDSO};
+use super::process::{self, ProcessImage};
 use crate::report::ModuleRef;
 
-/// Hands over the executables and shared libraries that a core speaks of.
+/// Hands over the executables and shared libraries that were mapped.
 pub trait ModuleFiles {
-    /// The bytes of a module, if they can be had. The build-id, where the core tells it, says which build
+    /// The bytes of a module, if they can be had. The build-id, where the process tells it, says which build
     /// is meant; a file of another build is found out and not used.
     fn module(&self, path: &str, build_id: Option<&BuildId>) -> Option<&[u8]>;
 }
 
-/// A core together with the files that were mapped.
+/// A process together with the files that were mapped.
 pub struct Image<'r> {
-    pub(super) core: &'r CoreDump<'r>,
+    pub(super) process: &'r (dyn ProcessImage + 'r),
     files: &'r dyn ModuleFiles,
-    /// In the order of the core's modules; a file is asked for when an address first hits its module.
+    /// In the order of the process's modules; a file is asked for when an address first hits its module.
     loaded: Vec<OnceCell<Box<Loaded<'r>>>>,
     /// How many were asked for.
     count: Cell<usize>,
@@ -33,28 +32,28 @@ pub struct Image<'r> {
     complaints: RefCell<Vec<String>>,
 }
 
-/// A module with its file, or with what the core has of it.
+/// A module with its file, or with what memory has of it.
 pub(super) struct Loaded<'r> {
     pub(super) file: Option<&'r [u8]>,
     pub(super) segments: Vec<Segment>,
     pub(super) bias: Option<u64>,
     cfi: OnceCell<Cfi<'r>>,
-    memory: &'r Memory<'r>,
+    memory: &'r (dyn ProcessImage + 'r),
 }
 
 impl<'r> Image<'r> {
-    /// Joins a core with the files.
+    /// Joins a process with the files.
     #[must_use]
-    pub fn new(core: &'r CoreDump<'r>, files: &'r dyn ModuleFiles) -> Self {
-        let ranges = core.modules().iter().enumerate().flat_map(|(index, module)| {
+    pub fn new(process: &'r (dyn ProcessImage + 'r), files: &'r dyn ModuleFiles) -> Self {
+        let ranges = process.modules().iter().enumerate().flat_map(|(index, module)| {
             let of_module = module.ranges.iter();
             of_module.map(move |(range, offset)| (range.start.0, range.end.0, offset.0, index))
         });
         let mut mapped: Vec<_> = ranges.collect();
         mapped.sort_unstable();
-        let loaded = core.modules().iter().map(|_| OnceCell::new()).collect();
+        let loaded = process.modules().iter().map(|_| OnceCell::new()).collect();
         Self {
-            core,
+            process,
             files,
             loaded,
             mapped,
@@ -63,19 +62,23 @@ impl<'r> Image<'r> {
         }
     }
 
-    /// `len` bytes of memory, from the core or, where it left them out, from the file that was mapped there.
+    /// `len` bytes of memory, or, where a core left them out, of the file that was mapped there.
     /// Memory that the program could write is never taken from a file: it may have changed.
     #[must_use]
     pub fn read(&self, addr: RunAddr, len: usize) -> Option<Cow<'r, [u8]>> {
-        self.core
-            .memory
-            .read(addr.0, len)
+        self.process
+            .read(addr, len)
             .or_else(|| self.read_file(addr.0, len).map(Cow::Borrowed))
+    }
+
+    /// The string at an address, up to a page of it.
+    pub(super) fn string(&self, addr: RunAddr) -> Option<String> {
+        process::string(addr, |addr, len| self.read(addr, len))
     }
 
     fn read_file(&self, addr: u64, len: usize) -> Option<&'r [u8]> {
         let &(start, end, offset, index) = self.mapping_at(addr)?;
-        if self.core.memory.load_at(addr).is_some_and(|load| load.writable) {
+        if self.process.region_at(addr).is_some_and(|region| region.writable) {
             return None;
         }
         let len = u64::try_from(len).ok().filter(|&len| len <= end - addr)?;
@@ -85,8 +88,8 @@ impl<'r> Image<'r> {
 
     /// Whether instructions can be executed at an address.
     pub(super) fn is_code(&self, addr: u64) -> bool {
-        if let Some(load) = self.core.memory.load_at(addr) {
-            return load.executable;
+        if let Some(region) = self.process.region_at(addr) {
+            return region.executable;
         }
         let segment = || {
             let module = self.loaded(self.mapping_at(addr)?.3)?;
@@ -108,7 +111,7 @@ impl<'r> Image<'r> {
     #[must_use]
     pub fn module_ref(&self, addr: RunAddr) -> Option<ModuleRef> {
         let index = self.mapping_at(addr.0)?.3;
-        let module = self.core.modules().get(index)?;
+        let module = self.process.modules().get(index)?;
         let bias = module.bias.or_else(|| self.loaded(index)?.bias);
         Some(ModuleRef {
             path: module.path.clone(),
@@ -122,7 +125,7 @@ impl<'r> Image<'r> {
         self.loaded(self.mapping_at(addr)?.3)
     }
 
-    /// The module at an index of the core's list, its file asked for the first time.
+    /// The module at an index of the process's list, its file asked for the first time.
     pub(super) fn loaded(&self, index: usize) -> Option<&Loaded<'r>> {
         /// More than any process has; a damaged core can claim one for every few bytes.
         const MOST: usize = 4096;
@@ -134,15 +137,15 @@ impl<'r> Image<'r> {
             return None;
         }
         self.count.set(self.count.get() + 1);
-        let module = self.core.modules().get(index)?;
+        let module = self.process.modules().get(index)?;
         Some(place.get_or_init(|| Box::new(self.load(module))))
     }
 
-    fn load(&self, module: &CoreModule) -> Loaded<'r> {
+    fn load(&self, module: &MappedModule) -> Loaded<'r> {
         let (file, segments) = self.matching_file(module).unzip();
         let segments = segments.or_else(|| {
             let (first, _) = module.ranges.first()?;
-            modules::module_segments(self.core.memory.dumped_from(first.start.0)?)
+            modules::module_segments(self.process.bytes_from(first.start, HEADERS)?)
         });
         let segments = segments.unwrap_or_default();
         let bias = module
@@ -153,12 +156,12 @@ impl<'r> Image<'r> {
             segments,
             bias,
             cfi: OnceCell::new(),
-            memory: &self.core.memory,
+            memory: self.process,
         }
     }
 
     /// The file of a module, unless it is no file with code or one of another build.
-    fn matching_file(&self, module: &CoreModule) -> Option<(&'r [u8], Vec<Segment>)> {
+    fn matching_file(&self, module: &MappedModule) -> Option<(&'r [u8], Vec<Segment>)> {
         let path = &module.path;
         let Some(file) = self.files.module(path, module.build_id.as_ref()) else {
             if path != VDSO {
@@ -175,7 +178,7 @@ impl<'r> Image<'r> {
         };
         let Some(segments) = modules::module_segments(file) else {
             self.complain(format!(
-                "{path} is no x86-64 ELF file now: it was replaced since the core was written"
+                "{path} is no x86-64 ELF file now: it was replaced since it was mapped"
             ));
             return None;
         };
@@ -185,7 +188,7 @@ impl<'r> Image<'r> {
         {
             let found = found.map_or_else(|| "none".to_owned(), |id| id.to_string());
             self.complain(format!(
-                "{path} is another build than the one that ran (build-id {found}, the core has {expected}): not used"
+                "{path} is another build than the one that ran (build-id {found}, memory has {expected}): not used"
             ));
             return None;
         }
@@ -223,9 +226,9 @@ impl<'r> Loaded<'r> {
         if let Some(file) = self.file {
             return slice(file, segment.offset.checked_add(into)?, left);
         }
-        let dumped = self.memory.dumped_from(self.bias?.wrapping_add(link))?;
-        let len = usize::try_from(left).unwrap_or(usize::MAX).min(dumped.len());
-        dumped.get(..len)
+        let at = RunAddr(self.bias?.wrapping_add(link));
+        self.memory
+            .bytes_from(at, usize::try_from(left).unwrap_or(usize::MAX))
     }
 
     /// The module's call-frame information, found at the first call.

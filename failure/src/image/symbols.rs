@@ -1,0 +1,31 @@
+//! Symbols of loaded modules: just enough to know which runtime function a frame is in, and where a
+//! runtime's variable is.
+
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSymbol};
+
+use super::joined::Loaded;
+
+/// The run-time address of a dynamic symbol of a module.
+pub(super) fn dynamic(module: &Loaded<'_>, name: &[u8]) -> Option<u64> {
+    let file = ElfFile64::<Endianness>::parse(module.file?).ok()?;
+    let symbol = file
+        .dynamic_symbols()
+        .find(|symbol| symbol.name_bytes() == Ok(name) && symbol.is_definition())?;
+    Some(module.bias?.wrapping_add(symbol.address()))
+}
+
+/// Whether a run-time address is inside one of the named functions of its module.
+pub(super) fn is_inside(module: &Loaded<'_>, addr: u64, names: &[&[u8]]) -> bool {
+    let inside = || {
+        let link = addr.wrapping_sub(module.bias?);
+        let file = ElfFile64::<Endianness>::parse(module.file?).ok()?;
+        let mut symbols = file.dynamic_symbols().chain(file.symbols());
+        Some(symbols.any(|symbol| {
+            link.checked_sub(symbol.address())
+                .is_some_and(|into| into < symbol.size())
+                && symbol.name_bytes().is_ok_and(|name| names.contains(&name))
+        }))
+    };
+    inside().unwrap_or(false)
+}
