@@ -10,9 +10,12 @@
 //!
 //! What touches a process sits behind [`watcher::Watcher`].
 
+pub mod access;
 pub mod hit;
 pub mod location;
+mod registers;
 pub mod rotation;
+pub mod values;
 pub mod watcher;
 
 pub use hit::{Access, Hit, Mode, Provenance, Summary, Value, WatchedSpan};

@@ -1,0 +1,4 @@
+//! Watchpoints on compiled code and on real processes.
+
+mod scenarios;
+mod support;

@@ -1,0 +1,46 @@
+//! Programs compiled for a test.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A folder that goes when the test ends.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("watchpoint-{name}-{}-{number}", std::process::id()));
+        fs::create_dir_all(&path).expect("the temporary folder can be made");
+        Self(path.canonicalize().expect("the temporary folder exists"))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, text).expect("the file can be written");
+        path
+    }
+
+    /// Runs a command line in the folder and gives its output.
+    pub fn run(&self, line: &str) -> String {
+        let mut words = line.split_whitespace();
+        let program = words.next().expect("a command");
+        let output = Command::new(program).args(words).current_dir(&self.0).output();
+        let output = output.unwrap_or_else(|error| panic!("{program} must be installed: {error}"));
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{line}: {errors}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
