@@ -3,8 +3,9 @@
 use iced_x86::{Instruction, OpKind};
 
 use super::flow::Target;
-use super::functions::Functions;
+use super::functions::{FunctionId, Functions};
 use super::no_return::NoReturn;
+use super::starts::Starts;
 use super::unwind::UnwindTable;
 use crate::addr::{LinkAddr, LinkRange};
 use crate::elf::{Elf, Linkage};
@@ -17,6 +18,8 @@ pub(super) const CALLEE_DEPTH: u8 = 7;
 pub(super) struct Context<'c, 'a> {
     pub elf: &'c Elf<'a>,
     pub functions: &'c Functions<'a>,
+    /// Only while the whole file is analysed.
+    pub starts: Option<&'c Starts>,
     pub no_return: &'c NoReturn,
     pub unwind: &'c std::sync::OnceLock<UnwindTable<'a>>,
     /// How deep callees may still be looked into.
@@ -27,12 +30,19 @@ impl<'c, 'a> Context<'c, 'a> {
     /// Where a direct jump or call to an address outside the function goes.
     pub(super) fn target(self, addr: u64) -> Target {
         let addr = LinkAddr(addr);
-        if let Some(function) = self.functions.starting_at(addr) {
+        if let Some(function) = self.function_starting_at(addr) {
             return Target::Function(function);
         }
         self.elf
             .stub_linkage(addr)
             .map_or(Target::Unknown(addr), |linkage| self.linked(linkage))
+    }
+
+    fn function_starting_at(self, addr: LinkAddr) -> Option<FunctionId> {
+        match self.starts {
+            Some(starts) => starts.at(addr.0),
+            None => self.functions.starting_at(addr),
+        }
     }
 
     /// Where a call instruction goes.
@@ -58,8 +68,7 @@ impl<'c, 'a> Context<'c, 'a> {
         match linkage {
             Linkage::Import(import) => Target::Import(import),
             Linkage::Local(addr) | Linkage::Resolved(addr) => self
-                .functions
-                .starting_at(addr)
+                .function_starting_at(addr)
                 .map_or(Target::Unknown(addr), Target::Function),
         }
     }

@@ -56,42 +56,49 @@ pub(super) struct Descent<'c, 'a> {
 
 /// The control flow of one function.
 pub(super) fn flow(context: Context<'_, '_>, function: FunctionId) -> FlowGraph {
-    let mut descent = Descent::new(context, function);
-    let entry = context.functions.entry(function).map_or(0, |entry| entry.start);
-    descent.follow(entry);
-    descent.resolve_tables();
-    // Whatever is marked from here on is not reached from the entry.
-    let reached = descent.instructions.len();
-    descent.follow_exceptions();
-    layout::build(descent, entry, reached)
+    let mut reader = Reader::new(context);
+    reader.read(function);
+    reader.graph
+}
+
+/// Reads functions one after the other, each in the memory of the one before.
+pub(super) struct Reader<'c, 'a> {
+    descent: Descent<'c, 'a>,
+    graph: FlowGraph,
+}
+
+impl<'c, 'a> Reader<'c, 'a> {
+    pub(super) fn new(context: Context<'c, 'a>) -> Self {
+        Self {
+            descent: Descent::new(context),
+            graph: FlowGraph::default(),
+        }
+    }
+
+    /// The control flow of one function.
+    pub(super) fn read(&mut self, function: FunctionId) -> &FlowGraph {
+        let descent = &mut self.descent;
+        descent.begin(function);
+        let entry = descent.context.functions.entry(function);
+        let entry = entry.map_or(0, |entry| entry.start);
+        descent.follow(entry);
+        descent.resolve_tables();
+        // Whatever is marked from here on is not reached from the entry.
+        let reached = descent.instructions.len();
+        descent.follow_exceptions();
+        layout::build(descent, entry, reached, &mut self.graph);
+        &self.graph
+    }
 }
 
 impl<'c, 'a> Descent<'c, 'a> {
-    fn new(context: Context<'c, 'a>, function: FunctionId) -> Self {
-        let mut pieces: Vec<Piece<'a>> = Vec::with_capacity(1);
-        let (mut base, mut truncated) = (0, false);
-        for range in context.functions.parts(function) {
-            let len = (range.end.0 - range.start.0).min(MAX_BYTES.saturating_sub(base as u64));
-            truncated |= len < range.end.0 - range.start.0;
-            if let Some(bytes) = context
-                .elf
-                .bytes_at(range.start, len)
-                .filter(|bytes| !bytes.is_empty())
-            {
-                pieces.push(Piece {
-                    start: range.start.0,
-                    bytes,
-                    base,
-                });
-                base += bytes.len();
-            }
-        }
+    fn new(context: Context<'c, 'a>) -> Self {
         Self {
             context,
-            function,
-            pieces,
-            marks: vec![0; base],
-            instructions: Vec::with_capacity(base / 4),
+            function: FunctionId(0),
+            pieces: Vec::new(),
+            marks: Vec::new(),
+            instructions: Vec::new(),
             exits: Vec::new(),
             switches: Vec::new(),
             jumps: Vec::new(),
@@ -100,8 +107,45 @@ impl<'c, 'a> Descent<'c, 'a> {
             pending: Vec::new(),
             effort: Effort::default(),
             stack: Vec::new(),
-            truncated,
+            truncated: false,
         }
+    }
+
+    /// Forgets the function before, and takes the bytes of this one.
+    fn begin(&mut self, function: FunctionId) {
+        self.function = function;
+        self.pieces.clear();
+        self.instructions.clear();
+        self.exits.clear();
+        self.switches.clear();
+        self.jumps.clear();
+        self.references = None;
+        self.constants.clear();
+        self.pending.clear();
+        self.effort = Effort::default();
+        self.stack.clear();
+        self.truncated = false;
+        let mut base = 0;
+        for range in self.context.functions.parts(function) {
+            let len = (range.end.0 - range.start.0).min(MAX_BYTES.saturating_sub(base as u64));
+            self.truncated |= len < range.end.0 - range.start.0;
+            if let Some(bytes) = self
+                .context
+                .elf
+                .bytes_at(range.start, len)
+                .filter(|bytes| !bytes.is_empty())
+            {
+                self.pieces.push(Piece {
+                    start: range.start.0,
+                    bytes,
+                    base,
+                });
+                base += bytes.len();
+            }
+        }
+        self.marks.clear();
+        self.marks.resize(base, 0);
+        self.instructions.reserve(base / 4);
     }
 
     fn piece_of(&self, addr: u64) -> Option<&Piece<'a>> {

@@ -171,7 +171,7 @@ impl Block {
 }
 
 /// The control flow of one function, moved-away parts included.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct FlowGraph {
     /// The function.
     pub function: FunctionId,

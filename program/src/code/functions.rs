@@ -14,7 +14,7 @@ use crate::elf::symbols::{binding_of, kind_of};
 use crate::elf::{Binding, Elf, SymbolKind, SymbolTable};
 
 /// A function, by its place in address order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FunctionId(pub u32);
 
 /// A function.

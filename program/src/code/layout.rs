@@ -1,37 +1,33 @@
 //! From decoded instructions to blocks and edges.
 
-use iced_x86::Instruction;
-
 use super::descent::Descent;
 use super::flow::{Block, BlockId, Edges, Exit, FlowGraph, Target};
 use crate::addr::LinkAddr;
 
 /// Cuts the instructions into blocks and connects them. Instructions found before number `reached` are on a
 /// path from the entry.
-pub(super) fn build(mut descent: Descent<'_, '_>, entry: u64, reached: usize) -> FlowGraph {
+pub(super) fn build(descent: &mut Descent<'_, '_>, entry: u64, reached: usize, graph: &mut FlowGraph) {
     descent.exits.sort_unstable_by_key(|(ip, _)| *ip);
     descent.switches.sort_unstable_by_key(|(ip, _)| *ip);
-    let (mut instructions, mut blocks, overlap) = cut(&descent, reached);
-    if overlap {
-        split_overlaps(&mut descent);
-        (instructions, blocks, _) = cut(&descent, reached);
+    if cut(descent, reached, graph) {
+        split_overlaps(descent);
+        cut(descent, reached, graph);
     }
-    let mut graph = FlowGraph {
-        function: descent.function,
-        entry: None,
-        instructions,
-        blocks,
-        truncated: descent.truncated,
-    };
-    connect(&descent, &mut graph);
+    graph.function = descent.function;
+    graph.truncated = descent.truncated;
+    connect(descent, graph);
     graph.entry = block_at(&graph.blocks, entry);
-    graph
 }
 
-/// The instructions in order, their blocks, and whether instructions overlap.
-fn cut(descent: &Descent<'_, '_>, reached: usize) -> (Vec<Instruction>, Vec<Block>, bool) {
-    let mut instructions = Vec::with_capacity(descent.instructions.len());
-    let mut blocks: Vec<Block> = Vec::with_capacity(descent.exits.len() + descent.exits.len() / 2 + 1);
+/// Puts the instructions into order and makes blocks of them. Tells whether instructions overlap.
+fn cut(descent: &Descent<'_, '_>, reached: usize, graph: &mut FlowGraph) -> bool {
+    let FlowGraph {
+        instructions, blocks, ..
+    } = graph;
+    instructions.clear();
+    instructions.reserve(descent.instructions.len());
+    blocks.clear();
+    blocks.reserve(descent.exits.len() + descent.exits.len() / 2 + 1);
     let mut exits = descent.exits.iter().peekable();
     let (mut open, mut overlap) = (false, false);
     for (found, instruction, leader) in descent.in_order() {
@@ -62,7 +58,7 @@ fn cut(descent: &Descent<'_, '_>, reached: usize) -> (Vec<Instruction>, Vec<Bloc
             open = false;
         }
     }
-    (instructions, blocks, overlap)
+    overlap
 }
 
 /// Where instructions overlap, one that is not followed by its successor in address order needs a block

@@ -8,7 +8,7 @@
 //! - [`access`] tells which memory an instruction reads and writes
 //! - [`xref`] finds who calls a function and who refers to a variable, by `places`: a `scan` of the code, or
 //!   an index of it
-//! - [`sweep`] goes over all functions at once
+//! - [`sweep`] goes over all functions at once, with `starts` to find callees quickly
 
 pub mod access;
 mod cold;
@@ -22,6 +22,7 @@ pub mod names;
 mod no_return;
 mod places;
 mod scan;
+mod starts;
 pub mod sweep;
 mod switches;
 mod unwind;
@@ -40,6 +41,7 @@ pub use xref::{AddressTaken, CallSite, Reference, ReferenceKind};
 use context::{CALLEE_DEPTH, Context};
 use no_return::NoReturn;
 use places::Places;
+use starts::Starts;
 use unwind::UnwindTable;
 
 use crate::addr::{LinkAddr, LinkRange};
@@ -56,6 +58,7 @@ pub struct Code<'a> {
     elf: Arc<Elf<'a>>,
     functions: Functions<'a>,
     no_return: NoReturn,
+    starts: OnceLock<Option<Starts>>,
     unwind: OnceLock<UnwindTable<'a>>,
     places: Places,
     flows: Vec<Shard>,
@@ -72,6 +75,7 @@ impl<'a> Code<'a> {
             elf,
             functions,
             no_return,
+            starts: OnceLock::new(),
             unwind: OnceLock::new(),
             places: Places::default(),
             flows,
@@ -105,7 +109,7 @@ impl<'a> Code<'a> {
             return kept;
         }
         // Read without holding the lock: twice at worst, with the same result.
-        let graph = Arc::new(self.fresh_flow(function));
+        let graph = Arc::new(descent::flow(self.context(), function));
         match shard {
             Some(shard) => {
                 let mut graphs = shard.write().unwrap_or_else(PoisonError::into_inner);
@@ -140,15 +144,17 @@ impl<'a> Code<'a> {
         }
     }
 
-    /// The control flow of a function, read anew and not kept.
-    pub(crate) fn fresh_flow(&self, function: FunctionId) -> FlowGraph {
-        descent::flow(self.context(), function)
+    /// Prepares for questions about every function.
+    fn expect_many(&self) {
+        self.starts.get_or_init(|| Starts::new(&self.functions));
+        self.no_return.settle(self.context());
     }
 
     fn context(&self) -> Context<'_, 'a> {
         Context {
             elf: &self.elf,
             functions: &self.functions,
+            starts: self.starts.get().and_then(Option::as_ref),
             no_return: &self.no_return,
             unwind: &self.unwind,
             depth: CALLEE_DEPTH,

@@ -1,38 +1,79 @@
 //! All functions at once, in parallel.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use super::Code;
+use super::descent::Reader;
 use super::flow::{Exit, FlowGraph, Target};
 use super::functions::FunctionId;
 use super::xref::CallSite;
 use crate::addr::LinkAddr;
 use crate::elf::ImportId;
 
-/// Functions that one thread takes at a time: most are small.
-const BATCH: usize = 32;
+/// What one thread takes at a time: enough functions to share memory, and not so many that the others wait.
+const BATCH: usize = 1024;
+const BATCH_BYTES: u64 = 128 << 10;
 
 impl Code<'_> {
     /// Reads every function and shows its graph, from several threads and in no particular order. Graphs are
     /// not kept: a whole program's instructions would be many times its size.
     pub fn sweep(&self, visit: impl Fn(&FlowGraph) + Sync) {
-        self.all_ids().for_each(|id| visit(&self.fresh_flow(id)));
+        self.sweep_into(|| (), |(), graph| visit(graph));
     }
 
     /// Reads every function, in parallel, and collects what `outline` makes of each, by function.
-    pub fn sweep_map<T: Send>(&self, outline: impl Fn(&FlowGraph) -> T + Sync + Send) -> Vec<T> {
-        self.all_ids().map(|id| outline(&self.fresh_flow(id))).collect()
+    pub fn sweep_map<T: Send>(&self, outline: impl Fn(&FlowGraph) -> T + Sync) -> Vec<T> {
+        let batches = self.sweep_into(Vec::new, |found, graph| found.push(outline(graph)));
+        batches.into_iter().flatten().collect()
+    }
+
+    /// Reads every function, in parallel. Each batch of functions that lie side by side is put, one after the
+    /// other, into what `make` gives; the batches are in the order of addresses.
+    pub fn sweep_into<T: Send>(
+        &self,
+        make: impl Fn() -> T + Sync,
+        add: impl Fn(&mut T, &FlowGraph) + Sync,
+    ) -> Vec<T> {
+        self.expect_many();
+        let batches = self.batches();
+        let read = batches.into_par_iter().with_max_len(1).map(|batch| {
+            let mut reader = Reader::new(self.context());
+            let mut found = make();
+            for id in batch {
+                add(&mut found, reader.read(FunctionId(id)));
+            }
+            found
+        });
+        read.collect()
+    }
+
+    fn batches(&self) -> Vec<Range<u32>> {
+        let mut batches = Vec::new();
+        let mut batch = 0..0;
+        let mut bytes = 0;
+        for id in self.functions().ids() {
+            let size = self
+                .functions()
+                .entry(id)
+                .map_or(0, |entry| entry.end.saturating_sub(entry.start));
+            bytes = size.saturating_add(bytes);
+            batch.end = id.0 + 1;
+            if batch.len() >= BATCH || bytes >= BATCH_BYTES {
+                batches.push(batch.clone());
+                batch.start = batch.end;
+                bytes = 0;
+            }
+        }
+        batches.push(batch);
+        batches
     }
 
     /// Every call and tail call of the program, by target.
     #[must_use]
     pub fn call_index(&self) -> CallIndex {
         CallIndex::new(self)
-    }
-
-    fn all_ids(&self) -> impl IndexedParallelIterator<Item = FunctionId> {
-        let count = u32::try_from(self.functions().len()).unwrap_or(u32::MAX);
-        (0..count).into_par_iter().with_min_len(BATCH).map(FunctionId)
     }
 }
 
