@@ -1,8 +1,9 @@
-//! Building the thread-ICFG: functions are outlined one by one, in parallel, then joined into one graph.
+//! Building the thread-ICFG: functions are outlined in parallel, then joined into one graph.
 
 use program::LinkAddr;
-use program::code::{Code, Exit, FlowGraph, FunctionId, Target};
+use program::code::{Code, FunctionId};
 
+use super::outline::{Edge, Outline};
 use super::{EdgeKind, Node, ThreadIcfg};
 
 /// A call that has to do with a thread.
@@ -25,50 +26,11 @@ pub struct ThreadEdges {
     pub joins: Vec<ThreadCall>,
 }
 
-/// What the graph needs of a function.
-struct Outline {
-    function: FunctionId,
-    entry: Option<u32>,
-    starts: Vec<LinkAddr>,
-    flow: Vec<(u32, u32)>,
-    leaves: Vec<u32>,
-    /// The calling block, the callee, the block after the call (none for tail calls).
-    calls: Vec<(u32, FunctionId, Option<u32>)>,
-}
-
-impl Outline {
-    fn of(graph: &FlowGraph) -> Self {
-        let mut outline = Self {
-            function: graph.function,
-            entry: graph.entry.map(|entry| entry.0),
-            starts: Vec::with_capacity(graph.blocks.len()),
-            flow: Vec::with_capacity(graph.blocks.len() + graph.blocks.len() / 2),
-            leaves: Vec::new(),
-            calls: Vec::new(),
-        };
-        for (at, block) in (0..).zip(&graph.blocks) {
-            outline.starts.push(block.start);
-            outline.flow.extend(block.succs.iter().map(|next| (at, next.0)));
-            if block.exit.leaves() {
-                outline.leaves.push(at);
-            }
-            if let Some(Target::Function(callee)) = block.exit.target() {
-                let next = match block.exit {
-                    Exit::Call(_) => block.succs.first().map(|next| next.0),
-                    _ => None,
-                };
-                outline.calls.push((at, callee, next));
-            }
-        }
-        outline
-    }
-}
-
 impl ThreadIcfg {
     /// The graph of a whole file.
     #[must_use]
     pub fn build(code: &Code<'_>, threads: &ThreadEdges) -> Self {
-        Self::join(code.sweep_map(Outline::of), threads)
+        Self::join(&code.sweep_into(Outline::default, Outline::add), threads)
     }
 
     /// The graph of some functions only. Calls of others lead nowhere but past the call.
@@ -77,71 +39,102 @@ impl ThreadIcfg {
         let mut functions = functions.to_vec();
         functions.sort_unstable();
         functions.dedup();
-        Self::join(
-            functions
-                .into_iter()
-                .map(|id| Outline::of(&code.flow(id)))
-                .collect(),
-            threads,
-        )
+        let mut outline = Outline::default();
+        functions.into_iter().for_each(|id| outline.add(&code.flow(id)));
+        Self::join(&[outline], threads)
     }
 
     /// `outlines` are in the order of their functions.
-    fn join(outlines: Vec<Outline>, threads: &ThreadEdges) -> Self {
+    fn join(outlines: &[Outline], threads: &ThreadEdges) -> Self {
         let mut graph = Self::default();
-        let blocks: usize = outlines.iter().map(|outline| outline.starts.len() + 1).sum();
-        graph.addrs.reserve_exact(blocks);
-        graph.bases.push(0);
-        for outline in &outlines {
-            graph.functions.push(outline.function);
-            graph.entries.push(outline.entry);
-            graph.addrs.extend_from_slice(&outline.starts);
-            graph.addrs.push(LinkAddr(0));
-            // Nodes are 32-bit numbers; a file whose code has four billion blocks cannot be mapped at all.
-            graph
-                .bases
-                .push(u32::try_from(graph.addrs.len()).unwrap_or(u32::MAX));
-        }
-        let thread_edges = graph.thread_edges(&outlines, threads);
-        let each = |visit: &mut dyn FnMut(Node, Node, EdgeKind)| {
-            graph.each_edge(&outlines, visit);
-            thread_edges
-                .iter()
-                .for_each(|&(from, to, kind)| visit(from, to, kind));
-        };
-        let (starts, targets, kinds) = in_rows(graph.addrs.len(), each);
-        Self {
-            starts,
-            targets,
-            kinds,
-            ..graph
+        graph.number(outlines);
+        let threads = graph.thread_edges(outlines, threads);
+        graph.connect(outlines, &threads);
+        graph
+    }
+
+    /// Gives every block and exit its node.
+    fn number(&mut self, outlines: &[Outline]) {
+        let functions = outlines.iter().map(|outline| outline.functions.len()).sum();
+        self.functions.reserve_exact(functions);
+        self.entries.reserve_exact(functions);
+        self.bases.reserve_exact(functions + 1);
+        self.addrs
+            .reserve_exact(outlines.iter().map(|outline| outline.addrs.len()).sum());
+        self.bases.push(0);
+        for outline in outlines {
+            let base = self.next_node();
+            self.addrs.extend_from_slice(&outline.addrs);
+            for outlined in &outline.functions {
+                self.functions.push(outlined.function);
+                self.entries.push(outlined.entry);
+                self.bases.push(base + outlined.exit + 1);
+            }
         }
     }
 
-    fn each_edge(&self, outlines: &[Outline], visit: &mut dyn FnMut(Node, Node, EdgeKind)) {
-        for (place, outline) in outlines.iter().enumerate() {
-            let (base, exit) = (self.bases[place], self.bases[place + 1] - 1);
-            for &(from, to) in &outline.flow {
-                visit(base + from, base + to, EdgeKind::Flow);
-            }
-            for &from in &outline.leaves {
-                visit(base + from, exit, EdgeKind::Flow);
-            }
-            for &(from, callee, next) in &outline.calls {
-                if let Some(entry) = self.entry_of(callee) {
-                    visit(base + from, entry, EdgeKind::Call);
-                }
-                if let (Some(left), Some(next)) = (self.exit_of(callee), next) {
-                    visit(left, base + next, EdgeKind::Return);
-                }
-                // A tail call's callee returns for its caller.
-                if let (Some(left), None) = (self.exit_of(callee), next)
-                    && outline.leaves.binary_search(&from).is_ok()
-                {
-                    visit(left, exit, EdgeKind::Return);
-                }
+    /// Nodes are 32-bit numbers; a file whose code has four billion blocks cannot be mapped at all.
+    fn next_node(&self) -> Node {
+        u32::try_from(self.addrs.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Lays out the edges by where they start: those of blocks as they come, with room for those of exits,
+    /// which come from everywhere. `threads` are sorted.
+    fn connect(&mut self, outlines: &[Outline], threads: &[(Node, Node, EdgeKind)]) {
+        let mut returns = vec![0u32; self.functions.len()];
+        for back in outlines.iter().flat_map(|outline| &outline.returns) {
+            if let Some(place) = self.place_of(back.callee) {
+                returns[place] += 1;
             }
         }
+        let edges = outlines.iter().map(Outline::edge_count).sum::<usize>() + threads.len();
+        self.starts.reserve_exact(self.addrs.len() + 1);
+        self.targets.reserve_exact(edges);
+        self.kinds.reserve_exact(edges);
+        let mut threads = threads.iter().peekable();
+        let mut base = 0;
+        let mut place = 0;
+        for outline in outlines {
+            for at in 0..u32::try_from(outline.addrs.len()).unwrap_or(u32::MAX) {
+                let node = base + at;
+                self.starts.push(self.edge_count() as u32);
+                for edge in outline.edges(at) {
+                    let to = match *edge {
+                        Edge::Flow(to) => Some(base + to),
+                        Edge::Call(callee) => self.entry_of(callee),
+                    };
+                    to.into_iter().for_each(|to| self.push(to, edge.kind()));
+                }
+                if self.bases.get(place + 1).is_some_and(|next| node + 1 == *next) {
+                    // From here on: where the next return goes.
+                    let room = std::mem::replace(&mut returns[place], self.edge_count() as u32);
+                    let end = self.edge_count() + room as usize;
+                    self.targets.resize(end, 0);
+                    self.kinds.resize(end, EdgeKind::Return);
+                    place += 1;
+                }
+                while let Some((_, to, kind)) = threads.next_if(|(from, _, _)| *from == node) {
+                    self.push(*to, *kind);
+                }
+            }
+            base += u32::try_from(outline.addrs.len()).unwrap_or(u32::MAX);
+        }
+        self.starts.push(self.edge_count() as u32);
+        let mut base = 0;
+        for outline in outlines {
+            for back in &outline.returns {
+                if let Some(place) = self.place_of(back.callee) {
+                    self.targets[returns[place] as usize] = base + back.to;
+                    returns[place] += 1;
+                }
+            }
+            base += u32::try_from(outline.addrs.len()).unwrap_or(u32::MAX);
+        }
+    }
+
+    fn push(&mut self, to: Node, kind: EdgeKind) {
+        self.targets.push(to);
+        self.kinds.push(kind);
     }
 
     fn thread_edges(&self, outlines: &[Outline], threads: &ThreadEdges) -> Vec<(Node, Node, EdgeKind)> {
@@ -150,37 +143,30 @@ impl ThreadIcfg {
             Some((from, self.entry_of(call.routine)?, EdgeKind::Create))
         });
         let joins = threads.joins.iter().filter_map(|call| {
-            let place = self.functions.binary_search(&call.function).ok()?;
-            let base = *self.bases.get(place)?;
-            let waiting = self.block_at(call.function, call.at)? - base;
-            let (_, next) = outlines
-                .get(place)?
-                .flow
-                .iter()
-                .find(|(from, _)| *from == waiting)?;
-            Some((self.exit_of(call.routine)?, base + next, EdgeKind::Join))
+            let waiting = self.block_at(call.function, call.at)?;
+            let next =
+                next_block(outlines, waiting).filter(|next| Some(*next) != self.exit_of(call.function))?;
+            Some((self.exit_of(call.routine)?, next, EdgeKind::Join))
         });
-        creations.chain(joins).collect()
+        let mut edges: Vec<_> = creations.chain(joins).collect();
+        // Edges of one node stay in the order of the calls.
+        edges.sort_by_key(|(from, _, _)| *from);
+        edges
     }
 }
 
-type Rows = (Vec<u32>, Vec<Node>, Vec<EdgeKind>);
-
-/// Sorts edges by where they start, in two rounds over them: counting, then placing.
-fn in_rows(nodes: usize, each: impl Fn(&mut dyn FnMut(Node, Node, EdgeKind))) -> Rows {
-    let mut starts = vec![0u32; nodes + 1];
-    each(&mut |from, _, _| starts[from as usize + 1] += 1);
-    for node in 0..nodes {
-        starts[node + 1] += starts[node];
+/// The node that control goes on to from a block.
+fn next_block(outlines: &[Outline], node: Node) -> Option<Node> {
+    let mut base = 0;
+    for outline in outlines {
+        let nodes = u32::try_from(outline.addrs.len()).unwrap_or(u32::MAX);
+        if let Some(at) = node.checked_sub(base).filter(|at| *at < nodes) {
+            return outline.edges(at).iter().find_map(|edge| match edge {
+                Edge::Flow(next) => Some(base + next),
+                Edge::Call(_) => None,
+            });
+        }
+        base = base.saturating_add(nodes);
     }
-    let count = starts[nodes] as usize;
-    let (mut targets, mut kinds) = (vec![0; count], vec![EdgeKind::Flow; count]);
-    let mut next = starts.clone();
-    each(&mut |from, to, kind| {
-        let place = next[from as usize] as usize;
-        targets[place] = to;
-        kinds[place] = kind;
-        next[from as usize] += 1;
-    });
-    (starts, targets, kinds)
+    None
 }

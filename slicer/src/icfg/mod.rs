@@ -9,6 +9,7 @@
 //! machine code, and can be handed to petgraph's algorithms.
 
 mod build;
+mod outline;
 mod visit;
 
 use program::LinkAddr;
@@ -112,17 +113,25 @@ impl ThreadIcfg {
         })
     }
 
+    fn place_of(&self, function: FunctionId) -> Option<usize> {
+        // In the graph of a whole file every function is at its own number.
+        match self.functions.get(function.0 as usize) {
+            Some(own) if *own == function => Some(function.0 as usize),
+            _ => self.functions.binary_search(&function).ok(),
+        }
+    }
+
     /// The node of a function's first block.
     #[must_use]
     pub fn entry_of(&self, function: FunctionId) -> Option<Node> {
-        let place = self.functions.binary_search(&function).ok()?;
+        let place = self.place_of(function)?;
         Some(self.bases.get(place)? + (*self.entries.get(place)?)?)
     }
 
     /// The node of a function's exit.
     #[must_use]
     pub fn exit_of(&self, function: FunctionId) -> Option<Node> {
-        let place = self.functions.binary_search(&function).ok()?;
+        let place = self.place_of(function)?;
         self.bases.get(place + 1)?.checked_sub(1)
     }
 
@@ -130,7 +139,7 @@ impl ThreadIcfg {
     /// part of a function.
     #[must_use]
     pub fn block_at(&self, function: FunctionId, addr: LinkAddr) -> Option<Node> {
-        let place = self.functions.binary_search(&function).ok()?;
+        let place = self.place_of(function)?;
         let (from, to) = (
             *self.bases.get(place)?,
             self.bases.get(place + 1)?.checked_sub(1)?,
