@@ -3,10 +3,13 @@
 //! Architecture invariant: all `unsafe` code of the workspace is here, each block with the reason why it is
 //! sound, behind calls that are safe to use.
 
+pub mod bpf;
 pub mod files;
 mod ids;
+pub mod perf;
 pub mod process;
 pub mod ptrace;
+mod registers;
 
 pub use files::{FileError, HostFiles, HostModules, MappedFile, is_system_path};
 pub use ids::{Pid, Tid};

@@ -1,0 +1,21 @@
+//! BPF: what the kernel is asked to do at the very moment of a hit.
+//!
+//! The programs are a few dozen instructions of our own, assembled here; no compiler and no object file is
+//! needed on the host.
+//!
+//! - [`HitRing`]: where hits are written to, in one order for all processors, and read from.
+//! - [`HitProgram`]: what writes them, at a breakpoint or at a probe.
+//! - [`RawHit`]: a hit: time, thread, registers, and the values of the watched locations.
+
+mod assembler;
+mod error;
+mod hit;
+mod map;
+mod program;
+mod ring;
+mod syscall;
+mod writer;
+
+pub use error::BpfError;
+pub use hit::{RawHit, Value};
+pub use writer::{HitProgram, HitRing, LOCATIONS, Location, ProbeRead, Register};

@@ -1,0 +1,241 @@
+//! Probes on instructions of files, as perf events.
+
+use std::ffi::CString;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use perf_event_open_sys::bindings::perf_event_attr;
+use program::{FileOffset, RunAddr};
+
+use super::breakpoint::Delivery;
+use super::error::PerfError;
+use super::event::{Event, Whose, attributes, explain};
+use crate::{Pid, Tid};
+
+const PMU: &str = "/sys/bus/event_source/devices/uprobe";
+
+/// A file to probe, by a path that the kernel can open from here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeFile(PathBuf);
+
+impl ProbeFile {
+    /// The file at a path of ours.
+    #[must_use]
+    pub fn at(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// The file that a process has mapped at an address range, as `/proc/PID/maps` has it: also if it was
+    /// deleted or replaced since, or is only visible to the process.
+    ///
+    /// # Errors
+    /// When neither the mapping nor the path can be opened.
+    pub fn mapped(pid: Pid, range: std::ops::Range<RunAddr>, path: &Path) -> Result<Self, PerfError> {
+        let by_mapping = PathBuf::from(format!(
+            "/proc/{pid}/map_files/{:x}-{:x}",
+            range.start.0, range.end.0
+        ));
+        let relative = path.strip_prefix("/").unwrap_or(path);
+        let by_path = PathBuf::from(format!("/proc/{pid}/root")).join(relative);
+        // The first needs a capability that the second does not.
+        if std::fs::metadata(&by_mapping).is_ok() {
+            return Ok(Self(by_mapping));
+        }
+        match std::fs::metadata(&by_path) {
+            Ok(_) => Ok(Self(by_path)),
+            Err(source) => Err(PerfError::NoFile {
+                path: by_path,
+                source,
+            }),
+        }
+    }
+
+    /// The path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+/// Whose execution of the instruction counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeTarget {
+    /// One thread's. With [`Delivery::Bpf`], that of its whole process, threads to come included: the kernel
+    /// runs the program for everybody who shares the memory. The thread's end ends the probe: take the
+    /// process's first one.
+    Thread(Tid),
+    /// That of every process that maps the file. Not with [`Delivery::Stop`].
+    Everybody,
+}
+
+/// On which side of a function a probe is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeEnd {
+    /// At the instruction, before it is executed. (With [`Delivery::Stop`] the thread stops after it.)
+    Entry,
+    /// When the function that starts at the instruction returns.
+    Return,
+}
+
+/// A probe. Gone with this value, or with this process, whatever ends it.
+///
+/// It is not inherited: the kernel would have to find the file again from within the target's call to create
+/// a thread. Threads to come are seen through [`Delivery::Bpf`], or are given their own.
+#[derive(Debug)]
+pub struct Uprobe {
+    events: Vec<Event>,
+}
+
+impl Uprobe {
+    /// Sets a probe; it is live when this returns.
+    ///
+    /// # Errors
+    /// When it is not permitted (CAP_PERFMON), the file is not there, or the instruction takes no probe.
+    pub fn open(
+        file: &ProbeFile,
+        offset: FileOffset,
+        end: ProbeEnd,
+        target: ProbeTarget,
+        delivery: Delivery<'_>,
+    ) -> Result<Self, PerfError> {
+        let path = CString::new(file.0.as_os_str().as_bytes()).map_err(|error| PerfError::NoFile {
+            path: file.0.clone(),
+            source: error.into(),
+        })?;
+        let attr = probe_attributes(&path, offset, end, delivery)?;
+        let whose = match target {
+            ProbeTarget::Thread(tid) => Whose::Thread(tid),
+            ProbeTarget::Everybody => Whose::All,
+        };
+        let open = |cpu| Event::open(attr, whose, cpu).map_err(|error| refused(file, offset, whose, error));
+        let cpus = match (delivery, target) {
+            (Delivery::Ring(rings), _) => rings.cpus().map(Some).collect(),
+            // An event that is everybody's is one processor's. A program runs on all of them.
+            (_, ProbeTarget::Everybody) => vec![Some(0)],
+            _ => vec![None],
+        };
+        let mut events = Vec::new();
+        for cpu in cpus {
+            let mut event = open(cpu)?;
+            match (delivery, cpu) {
+                (Delivery::Bpf(program), _) => event
+                    .set_program(program.fd())
+                    .map_err(PerfError::system("connecting a BPF program to a probe"))?,
+                (Delivery::Ring(rings), Some(cpu)) => rings.take_in(&event, cpu)?,
+                _ => {}
+            }
+            event.enable().map_err(PerfError::system("enabling a probe"))?;
+            events.push(event);
+        }
+        Ok(Self { events })
+    }
+
+    /// Lets the probe report again.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn enable(&mut self) -> Result<(), PerfError> {
+        let mut events = self.events.iter_mut();
+        events
+            .try_for_each(Event::enable)
+            .map_err(PerfError::system("enabling a probe"))
+    }
+
+    /// Makes the probe report nothing. A BPF program goes on to run: drop the probe instead.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn disable(&mut self) -> Result<(), PerfError> {
+        let mut events = self.events.iter_mut();
+        events
+            .try_for_each(Event::disable)
+            .map_err(PerfError::system("disabling a probe"))
+    }
+
+    /// How often it was hit. Not told with [`Delivery::Bpf`], which takes the hits away before they count.
+    ///
+    /// # Errors
+    /// When the event cannot be read.
+    pub fn count(&self) -> Result<u64, PerfError> {
+        let counts = self.events.iter().map(Event::count);
+        counts
+            .sum::<io::Result<u64>>()
+            .map_err(PerfError::system("reading a probe's count"))
+    }
+
+    /// What [`super::Sample::event`] is for samples of this probe: one for each processor.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn ids(&self) -> Result<Vec<u64>, PerfError> {
+        let ids = self.events.iter().map(Event::id);
+        ids.collect::<io::Result<_>>()
+            .map_err(PerfError::system("reading a probe's number"))
+    }
+}
+
+fn probe_attributes(
+    path: &CString,
+    offset: FileOffset,
+    end: ProbeEnd,
+    delivery: Delivery<'_>,
+) -> Result<perf_event_attr, PerfError> {
+    let kind = read_number("type").map_err(|_| PerfError::NotSupported {
+        what: "a probe in user space".to_owned(),
+        remedy: "the kernel needs CONFIG_UPROBE_EVENTS, and /sys must be mounted",
+    })?;
+    let config = match end {
+        ProbeEnd::Entry => 0,
+        ProbeEnd::Return => 1 << return_bit(),
+    };
+    let mut attr = attributes(kind, config);
+    attr.__bindgen_anon_3.uprobe_path = path.as_ptr() as u64;
+    attr.__bindgen_anon_4.probe_offset = offset.0;
+    attr.set_disabled(1);
+    if !matches!(delivery, Delivery::Silent) {
+        attr.__bindgen_anon_1.sample_period = 1;
+    }
+    if let Delivery::Stop { cookie } = delivery {
+        attr.set_sigtrap(1);
+        attr.set_remove_on_exec(1);
+        attr.sig_data = cookie;
+    }
+    // The kernel takes this for a tracepoint, which is in the kernel even if what it is about is not.
+    attr.set_exclude_kernel(0);
+    Ok(attr)
+}
+
+fn read_number(name: &str) -> io::Result<u32> {
+    let text = std::fs::read_to_string(format!("{PMU}/{name}"))?;
+    text.trim().parse().map_err(io::Error::other)
+}
+
+/// Which bit of the configuration makes it a return probe; the first, says every kernel so far.
+fn return_bit() -> u32 {
+    let text = std::fs::read_to_string(format!("{PMU}/format/retprobe")).unwrap_or_default();
+    let bit = text
+        .trim()
+        .strip_prefix("config:")
+        .and_then(|bit| bit.parse().ok());
+    bit.filter(|&bit| bit < 64).unwrap_or(0)
+}
+
+fn refused(file: &ProbeFile, offset: FileOffset, whose: Whose, error: io::Error) -> PerfError {
+    let what = || format!("a probe on {}", file.0.display());
+    match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => PerfError::NotPermitted {
+            what: what(),
+            remedy: "run as root or with CAP_PERFMON",
+        },
+        Some(libc::EINVAL | libc::EOPNOTSUPP | libc::EIO | libc::EILSEQ) => PerfError::ProbeRefused {
+            path: file.0.clone(),
+            offset,
+        },
+        Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP | libc::ENAMETOOLONG) => PerfError::NoFile {
+            path: file.0.clone(),
+            source: error,
+        },
+        _ => explain(what(), whose, error),
+    }
+}

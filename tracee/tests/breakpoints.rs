@@ -1,0 +1,294 @@
+//! Debug registers on real threads.
+
+#![allow(clippy::unwrap_used, reason = "a test ends at what it did not expect")]
+
+mod support;
+
+use std::process::Command;
+use std::time::Duration;
+
+use program::RunAddr;
+use support::{Running, build};
+use tracee::bpf::{HitProgram, HitRing, Location, RawHit};
+use tracee::perf::{
+    Breakpoint, DEBUG_REGISTERS, Delivery, Follow, PerfError, Range, Record, Rings, Stamped, Start, Trigger,
+    free_registers,
+};
+
+const RING: usize = 1 << 20;
+
+/// Skips a test where the host does not give what it needs.
+macro_rules! or_skip {
+    ($result:expr) => {
+        match $result {
+            Ok(value) => value,
+            Err(error) => {
+                failsketch_tests::skip::skipped(&error.to_string());
+                return;
+            }
+        }
+    };
+}
+
+fn write_to(addr: RunAddr) -> Trigger {
+    Trigger::Write(Range::new(addr, 8).unwrap())
+}
+
+fn silent(process: &Running, trigger: Trigger, start: Start) -> Result<Breakpoint, PerfError> {
+    Breakpoint::open(process.tid(), trigger, Delivery::Silent, Follow::Threads, start)
+}
+
+fn read_all(ring: &mut HitRing) -> Vec<RawHit> {
+    let mut hits = Vec::new();
+    ring.read(|hit| hits.push(hit));
+    hits
+}
+
+#[test]
+fn every_write_counts_in_threads_that_come_and_go() {
+    let built = build(&["-O1"]);
+    let mut process = built.start(200, 5);
+    let breakpoint = or_skip!(silent(&process, write_to(process.watched), Start::Enabled));
+    process.run();
+    assert_eq!(breakpoint.count().unwrap(), 1000);
+    assert_eq!(process.end().code(), Some(7));
+    assert_eq!(breakpoint.count().unwrap(), 1000, "also when the process is gone");
+}
+
+#[test]
+fn four_registers_and_no_fifth() {
+    let built = build(&["-O1"]);
+    let process = built.start(0, 1);
+    let breakpoint = or_skip!(silent(&process, write_to(process.watched), Start::Disabled));
+    let tid = process.tid();
+    assert_eq!(free_registers(tid).unwrap(), DEBUG_REGISTERS - 1);
+    let others: Vec<_> = (1..4)
+        .map(|n| silent(&process, write_to(RunAddr(n * 0x1000)), Start::Disabled).unwrap())
+        .collect();
+    assert_eq!(free_registers(tid).unwrap(), 0);
+    let fifth = silent(&process, write_to(process.other), Start::Disabled).unwrap_err();
+    assert!(matches!(fifth, PerfError::NoRegister { .. }), "{fifth:?}");
+    drop(others);
+    drop(breakpoint);
+    assert_eq!(free_registers(tid).unwrap(), DEBUG_REGISTERS);
+    assert_eq!(process.end().code(), Some(7));
+}
+
+#[test]
+fn disabled_moved_and_enabled() {
+    let built = build(&["-O1"]);
+    let mut process = built.start(8, 10);
+    let unused = RunAddr(0x1000);
+    let mut breakpoint = or_skip!(silent(&process, write_to(unused), Start::Disabled));
+    breakpoint.move_to(write_to(process.watched)).unwrap();
+    assert_eq!(breakpoint.count().unwrap(), 0);
+    breakpoint.enable().unwrap();
+    breakpoint.move_to(write_to(process.other)).unwrap();
+    process.run();
+    assert_eq!(breakpoint.count().unwrap(), 80);
+    breakpoint.disable().unwrap();
+    breakpoint.move_to(write_to(process.watched)).unwrap();
+    assert_eq!(process.end().code(), Some(7));
+    breakpoint.move_to(write_to(unused)).unwrap();
+    assert_eq!(breakpoint.count().unwrap(), 80);
+}
+
+#[test]
+fn an_instruction_can_be_watched() {
+    let built = build(&["-O1"]);
+    let mut process = built.start(3, 10);
+    let breakpoint = or_skip!(silent(&process, Trigger::Execute(process.step), Start::Enabled));
+    process.run();
+    assert_eq!(breakpoint.count().unwrap(), 30);
+    assert_eq!(process.end().code(), Some(7));
+}
+
+#[test]
+fn ranges_are_those_of_the_processor() {
+    for (addr, len, good) in [
+        (0x1000, 8, true),
+        (0x1004, 8, false),
+        (0x1004, 4, true),
+        (0x1001, 1, true),
+        (0x1001, 2, false),
+        (0x1000, 3, false),
+        (0x1000, 0, false),
+        (0x1000, 16, false),
+    ] {
+        assert_eq!(Range::new(RunAddr(addr), len).is_ok(), good, "{len} at {addr:#x}");
+    }
+}
+
+#[test]
+fn a_thread_that_is_gone_is_said_to_be() {
+    let process = build(&["-O1"]).start(0, 1);
+    let (tid, trigger) = (process.tid(), write_to(process.watched));
+    process.end();
+    let error =
+        Breakpoint::open(tid, trigger, Delivery::Silent, Follow::Threads, Start::Enabled).unwrap_err();
+    assert!(error.is_gone(), "{error:?}");
+}
+
+#[test]
+fn a_program_sees_each_value() {
+    let built = build(&["-O1"]);
+    let mut process = built.start(0, 100);
+    let mut ring = or_skip!(HitRing::new(RING, 8));
+    for (slot, addr) in [(0, process.watched), (1, process.other), (3, RunAddr(0x10))] {
+        ring.set_location(slot, Some(Location { addr, len: 8 })).unwrap();
+    }
+    ring.only(Some(process.pid()));
+    let program = HitProgram::for_breakpoints(&ring, 42).unwrap();
+    let tid = process.tid();
+    let trigger = write_to(process.watched);
+    let breakpoint = Breakpoint::open(
+        tid,
+        trigger,
+        Delivery::Bpf(&program),
+        Follow::Threads,
+        Start::Enabled,
+    )
+    .unwrap();
+    process.run();
+    assert!(ring.wait(Duration::ZERO).unwrap());
+    let hits = read_all(&mut ring);
+    assert_eq!(breakpoint.count().unwrap(), 100);
+    assert_eq!((hits.len(), ring.lost(), ring.malformed()), (100, 0, 0));
+    let mut before = 0;
+    for (i, hit) in (1_u64..).zip(&hits) {
+        assert_eq!((hit.pid, hit.tid, hit.cookie), (process.pid(), tid, 42));
+        assert_eq!(hit.addr, process.watched);
+        assert_eq!(hit.value_at(process.watched).unwrap().number(), Some(1 << 32 | i));
+        assert_eq!(
+            hit.value_at(process.other).unwrap().number(),
+            Some(1 << 32 | i << 8)
+        );
+        assert_eq!(hit.values.len(), 2, "nothing is at 0x10");
+        assert_eq!(
+            (hit.registers.rdi, hit.registers.rsi),
+            (1 << 32 | i, 1 << 32 | i << 8)
+        );
+        assert!((process.step.0..process.step.0 + 64).contains(&hit.registers.rip));
+        assert!(hit.time_ns > before);
+        before = hit.time_ns;
+    }
+    assert_eq!(process.end().code(), Some(7));
+}
+
+#[test]
+fn another_process_is_filtered_out() {
+    let built = build(&["-O1"]);
+    let mut process = built.start(2, 10);
+    let mut ring = or_skip!(HitRing::new(RING, 8));
+    ring.only(Some(tracee::Pid(std::process::id())));
+    let program = HitProgram::for_breakpoints(&ring, 0).unwrap();
+    let trigger = write_to(process.watched);
+    let breakpoint = Breakpoint::open(
+        process.tid(),
+        trigger,
+        Delivery::Bpf(&program),
+        Follow::Threads,
+        Start::Enabled,
+    )
+    .unwrap();
+    process.run();
+    assert_eq!(breakpoint.count().unwrap(), 20);
+    assert_eq!(read_all(&mut ring), []);
+    process.end();
+}
+
+#[test]
+fn what_finds_no_room_is_counted() {
+    let built = build(&["-O1"]);
+    let mut process = built.start(4, 100);
+    let mut ring = or_skip!(HitRing::new(4096, 64));
+    let program = HitProgram::for_breakpoints(&ring, 0).unwrap();
+    let trigger = write_to(process.watched);
+    let breakpoint = Breakpoint::open(
+        process.tid(),
+        trigger,
+        Delivery::Bpf(&program),
+        Follow::Threads,
+        Start::Enabled,
+    )
+    .unwrap();
+    process.run();
+    let hits = read_all(&mut ring).len() as u64;
+    assert!(hits > 0 && ring.lost() > 0);
+    assert_eq!(hits + ring.lost(), 400);
+    assert_eq!(breakpoint.count().unwrap(), 400);
+    process.end();
+}
+
+#[test]
+fn a_ring_has_registers_in_order_of_time() {
+    let built = build(&["-O1"]);
+    let mut process = built.start(5, 100);
+    let mut rings = or_skip!(Rings::open(RING));
+    let breakpoint = or_skip!(Breakpoint::open(
+        process.tid(),
+        write_to(process.watched),
+        Delivery::Ring(&rings),
+        Follow::Threads,
+        Start::Enabled,
+    ));
+    process.go();
+    let mut records = rings.read();
+    process.done();
+    rings.wait(Duration::ZERO).unwrap();
+    records.extend(rings.read());
+    records.extend(rings.read_to_end());
+    assert_eq!(breakpoint.count().unwrap(), 500);
+    assert_eq!(rings.malformed(), 0);
+    assert!(records.is_sorted_by_key(|record| record.origin.time));
+    let ids = breakpoint.ids().unwrap();
+    let mut next = [1; 6];
+    for Stamped { origin, record } in &records {
+        let Record::Sample(sample) = record else {
+            panic!("{record:?}")
+        };
+        assert!(ids.contains(&sample.event));
+        assert_eq!((origin.pid, sample.addr), (process.pid(), process.watched));
+        let value = sample.registers.unwrap().rdi;
+        let (thread, i) = ((value >> 32) as usize, value & 0xffff_ffff);
+        assert_eq!(i, next[thread], "thread {thread}");
+        next[thread] += 1;
+    }
+    assert_eq!(next[1..], [101; 5]);
+    process.end();
+}
+
+#[test]
+fn a_full_perf_ring_says_what_it_lost_when_there_is_room_again() {
+    let built = build(&["-O1"]);
+    // On one processor, as each ring speaks for its own.
+    let mut command = Command::new("taskset");
+    command.args(["-c", "0"]).arg(&built.exe);
+    let mut process = built.start_as(command, 4, 100);
+    let mut rings = or_skip!(Rings::open(4096));
+    let breakpoint = or_skip!(Breakpoint::open(
+        process.tid(),
+        write_to(process.watched),
+        Delivery::Ring(&rings),
+        Follow::Threads,
+        Start::Enabled,
+    ));
+    process.run();
+    let samples = rings.read_to_end().len() as u64;
+    assert!((1..400).contains(&samples), "{samples} samples");
+    assert_eq!(
+        breakpoint.count().unwrap(),
+        400,
+        "the count tells the loss at once"
+    );
+    process.run();
+    let lost = rings
+        .read_to_end()
+        .into_iter()
+        .find_map(|record| match record.record {
+            Record::Lost { lost } => Some(lost),
+            _ => None,
+        });
+    assert_eq!(lost, Some(400 - samples));
+    process.end();
+}

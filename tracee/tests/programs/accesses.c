@@ -1,0 +1,63 @@
+/* Threads that access `watched` a known number of times.
+ * accesses THREADS WRITES: says where things are, does a round for each line it gets, ends with its input. */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+volatile uint64_t watched;
+volatile uint64_t other;
+static long writes;
+
+__attribute__((noinline)) void step(uint64_t a, uint64_t b)
+{
+    other = b;
+    watched = a;
+}
+
+static void *work(void *arg)
+{
+    uint64_t base = (uintptr_t)arg << 32;
+    for (long i = 1; i <= writes; i++)
+        step(base | i, base | i << 8);
+    return 0;
+}
+
+static int line_comes(void)
+{
+    int c;
+    do
+        c = getchar();
+    while (c != '\n' && c != EOF);
+    return c != EOF;
+}
+
+/* At most 16 threads at a time, so that many come and go. */
+static void one_round(long threads)
+{
+    if (threads == 0)
+        work((void *)1);
+    for (long done = 0; done < threads;) {
+        pthread_t ids[16];
+        long n = threads - done < 16 ? threads - done : 16;
+        for (long i = 0; i < n; i++)
+            pthread_create(&ids[i], 0, work, (void *)(done + i + 1));
+        for (long i = 0; i < n; i++)
+            pthread_join(ids[i], 0);
+        done += n;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    long threads = argc > 1 ? atol(argv[1]) : 1;
+    writes = argc > 2 ? atol(argv[2]) : 10;
+    printf("%p %p %p\n", (void *)&watched, (void *)&other, (void *)step);
+    fflush(stdout);
+    while (line_comes()) {
+        one_round(threads);
+        printf("%llu\n", (unsigned long long)watched);
+        fflush(stdout);
+    }
+    return 7;
+}
