@@ -1,0 +1,146 @@
+//! Attaching to a process that runs, without stopping any of its threads.
+
+use std::fs;
+use std::io;
+
+use super::alarm::Alarm;
+use super::error::{AttachError, TraceError};
+use super::launched::FORKS;
+use super::request;
+use super::tracer::{Attached, Farewell, Thread, Tracer};
+use crate::ids::{Pid, Tid};
+use crate::process::{Process, ProcessError, Status};
+
+/// Never EXITKILL: the target is to outlive us.
+const OPTIONS: i32 = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEEXEC;
+
+impl Tracer<Attached> {
+    /// Attaches to a process: all its threads, and all that it will have. They run on. Processes that it forks
+    /// run free, unless forks are to be followed.
+    ///
+    /// # Errors
+    /// When the process cannot be traced; none of its threads is then traced.
+    pub fn attach(pid: Pid, follow_forks: bool) -> Result<Self, TraceError> {
+        check(pid)?;
+        let alarm = Alarm::new().map_err(TraceError::refused("make a timer"))?;
+        let mut tracer = Self::new(pid, alarm, follow_forks, Farewell::Resume);
+        let options = if follow_forks { OPTIONS | FORKS } else { OPTIONS };
+        // A thread that is not traced yet may create others. Only a list without anything new is complete:
+        // every thread in it was traced when it was read, and theirs are traced from the start.
+        while tracer.seize_new(options)? {}
+        if tracer.threads.is_empty() {
+            return Err(AttachError::EndedMeanwhile(pid).into());
+        }
+        Ok(tracer)
+    }
+
+    /// Traces the threads that are not traced yet; says whether there was one.
+    fn seize_new(&mut self, options: i32) -> Result<bool, TraceError> {
+        let pid = self.main;
+        let process = Process::new(pid);
+        let listed = process.threads().map_err(|error| match error {
+            ProcessError::Gone(pid) => AttachError::EndedMeanwhile(pid).into(),
+            error => TraceError::from(error),
+        })?;
+        let mut found_new = false;
+        for tid in listed {
+            if self.threads.contains_key(&tid) {
+                continue;
+            }
+            match request::seize(tid, options) {
+                Ok(()) => {
+                    found_new = true;
+                    self.threads.insert(tid, Thread::running(pid));
+                }
+                Err(error) => match process.thread_status(tid) {
+                    Err(_) => (),
+                    // Its creator is traced, so it is too; its first stop is still to be waited for.
+                    Ok(status) if status.tracer == Some(Tid::this()) => (),
+                    Ok(status) if status.is_over() => (),
+                    Ok(_) => return Err(AttachError::why(pid, error).into()),
+                },
+            }
+        }
+        Ok(found_new)
+    }
+}
+
+/// What can be said before trying.
+fn check(pid: Pid) -> Result<(), AttachError> {
+    let process = Process::new(pid);
+    let status = process.status().map_err(|_| AttachError::NoProcess(pid))?;
+    if status.process != pid {
+        // The number of a thread that is not the first: the process has another.
+        return Err(AttachError::NotFirst {
+            pid,
+            process: status.process,
+        });
+    }
+    if pid == Pid::this() {
+        return Err(AttachError::Itself(pid));
+    }
+    if status.kernel_thread {
+        return Err(AttachError::KernelThread {
+            pid,
+            name: status.name,
+        });
+    }
+    if process.is_zombie().unwrap_or(true) {
+        return Err(AttachError::Zombie(pid));
+    }
+    if process.is_32_bit().unwrap_or(false) {
+        return Err(AttachError::ThirtyTwoBit(pid));
+    }
+    Ok(())
+}
+
+impl AttachError {
+    /// Why the kernel refused: its answer is the same for many reasons.
+    pub(super) fn why(pid: Pid, error: io::Error) -> Self {
+        let process = Process::new(pid);
+        let Ok(status) = process.status() else {
+            return Self::EndedMeanwhile(pid);
+        };
+        if process.is_zombie().unwrap_or(true) {
+            return Self::EndedMeanwhile(pid);
+        }
+        match error.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => {
+                let ours = Process::new(Pid::this()).status().ok();
+                let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok();
+                let scope = scope.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+                Self::refused(pid, &status, ours.as_ref(), scope)
+            }
+            Some(libc::ESRCH) => Self::EndedMeanwhile(pid),
+            _ => Self::Refused { pid, source: error },
+        }
+    }
+
+    fn refused(pid: Pid, status: &Status, ours: Option<&Status>, scope: u32) -> Self {
+        const CAP_SYS_PTRACE: u64 = 1 << 19;
+        if let Some(tracer) = status.tracer {
+            return Self::Traced {
+                pid,
+                tracer,
+                command: Process::new(Pid(tracer.0)).command(),
+            };
+        }
+        if scope >= 3 {
+            return Self::ScopeClosed;
+        }
+        let Some(ours) = ours.filter(|ours| ours.capabilities & CAP_SYS_PTRACE == 0) else {
+            return Self::Forbidden(pid);
+        };
+        if ours.user != status.user {
+            return Self::OtherUser {
+                pid,
+                user: status.user,
+            };
+        }
+        if scope >= 1 {
+            Self::Scope { scope }
+        } else {
+            Self::Forbidden(pid)
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What may be done with a target that we launched: interrupt it, kill it, set its debug registers.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use super::alarm::{Alarm, Outcome};
+use super::error::{AttachError, TraceError};
+use super::launch::{Launch, Pipes};
+use super::stop::{End, Waited};
+use super::tracer::{Cause, Farewell, Interrupts, Launched, Resume, State, Thread, Tracer, unless_gone};
+use super::{request, spawn};
+use crate::ids::Tid;
+use crate::process::Process;
+
+const OPTIONS: i32 = libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEEXEC;
+pub(super) const FORKS: i32 = libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK;
+
+impl Tracer<Launched> {
+    /// Starts a program. Its first thread is stopped before the program's first instruction (not even the
+    /// dynamic loader has run) and waits to be resumed. It dies when the calling thread ends.
+    ///
+    /// # Errors
+    /// When the program cannot be started, or not be traced.
+    pub fn launch(launch: Launch) -> Result<(Self, Pipes), TraceError> {
+        let alarm = Alarm::new().map_err(TraceError::refused("make a timer"))?;
+        let follow_forks = launch.follow_forks;
+        let options = if follow_forks { OPTIONS | FORKS } else { OPTIONS };
+        let (pid, pipes) = spawn::spawn(launch, options, alarm.mask_before())?;
+        let mut tracer = Self::new(pid, alarm, follow_forks, Farewell::Kill);
+        let mut thread = Thread::running(pid);
+        thread.state = State::Stopped(Cause::Event);
+        tracer.threads.insert(pid.first_thread(), thread);
+        if Process::new(pid).is_32_bit().unwrap_or(false) {
+            return Err(AttachError::ThirtyTwoBit(pid).into());
+        }
+        Ok((tracer, pipes))
+    }
+
+    /// Stops all threads of all processes, so that they can be looked into; says which did not stop in time
+    /// (a thread in a `vfork` or waiting for a device cannot). Whatever else happens meanwhile is told by the
+    /// next calls of [`Tracer::wait`].
+    ///
+    /// # Errors
+    /// When waiting fails.
+    pub fn interrupt_all(&mut self, limit: Duration) -> Result<Vec<Tid>, TraceError> {
+        let deadline = Instant::now().checked_add(limit);
+        let mut asked = BTreeSet::new();
+        loop {
+            let moving: Vec<Tid> = self.moving().collect();
+            for &tid in &moving {
+                if asked.insert(tid) {
+                    unless_gone(request::interrupt(tid)).map_err(TraceError::refused("stop a thread"))?;
+                }
+            }
+            if moving.is_empty() {
+                return Ok(moving);
+            }
+            let outcome = self
+                .alarm
+                .wait_any(deadline)
+                .map_err(TraceError::refused("wait for threads"))?;
+            match outcome {
+                Outcome::Ready(tid, status) => {
+                    self.take(tid, Waited::of(status), Interrupts::Keep)?;
+                    // Passed over an event of its own, it runs again and can be asked again.
+                    if self.moving().any(|moving| moving == tid) {
+                        asked.remove(&tid);
+                    }
+                }
+                Outcome::TimeOut => return Ok(moving),
+                Outcome::Nobody => return Ok(Vec::new()),
+            }
+        }
+    }
+
+    fn moving(&self) -> impl Iterator<Item = Tid> {
+        let threads = self.threads.iter();
+        threads.filter_map(|(&tid, thread)| (!matches!(thread.state, State::Stopped(_))).then_some(tid))
+    }
+
+    /// Lets the threads go on that [`Tracer::interrupt_all`] stopped; those that stopped for a reason of their
+    /// own wait for their own resuming.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn resume_interrupted(&mut self) -> Result<(), TraceError> {
+        let interrupted = |thread: &Thread| thread.state == State::Stopped(Cause::Interrupt);
+        let tids = self.threads.iter().filter(|(_, thread)| interrupted(thread));
+        let tids: Vec<Tid> = tids.map(|(&tid, _)| tid).collect();
+        tids.into_iter()
+            .try_for_each(|tid| self.resume(tid, Resume::Deliver))
+    }
+
+    /// Kills all processes that are traced, and tells how the launched one ended: it may have been faster.
+    ///
+    /// # Errors
+    /// When waiting fails.
+    pub fn kill(mut self) -> Result<End, TraceError> {
+        self.kill_all()
+    }
+
+    /// Stops tracing; the program runs on, even when we end. It is interrupted for that.
+    ///
+    /// # Errors
+    /// When a thread cannot be stopped in time: it then goes on being traced and dies with us.
+    pub fn let_go(mut self, limit: Duration) -> Result<(), TraceError> {
+        let stuck = self.interrupt_all(limit)?;
+        self.seen.clear();
+        let threads = std::mem::take(&mut self.threads);
+        for (&tid, thread) in &threads {
+            let signal = match thread.state {
+                State::Stopped(Cause::Signal { signal, .. }) => signal,
+                _ => 0,
+            };
+            if !stuck.contains(&tid) {
+                unless_gone(request::detach(tid, signal)).map_err(TraceError::refused("leave a thread"))?;
+            }
+        }
+        stuck
+            .first()
+            .map_or(Ok(()), |_| Err(TraceError::NotQuiet(self.main)))
+    }
+}
