@@ -13,6 +13,7 @@
 pub mod access;
 pub mod hit;
 pub mod location;
+pub mod order;
 mod registers;
 pub mod rotation;
 pub mod values;

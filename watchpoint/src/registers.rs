@@ -1,6 +1,6 @@
 //! Reading registers and flags by the names that the decoder uses.
 
-use failure::core_dump::Registers;
+use failure::image::Registers;
 use iced_x86::{ConditionCode, Register};
 
 pub(crate) const CF: u64 = 1;

@@ -8,7 +8,7 @@
 mod candidates;
 mod effective;
 
-use failure::core_dump::Registers;
+use failure::image::Registers;
 use iced_x86::{Instruction, Mnemonic};
 use program::RunAddr;
 use program::code::{AccessKind, Code};

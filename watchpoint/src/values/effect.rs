@@ -5,7 +5,7 @@ use program::code::AccessKind;
 
 use super::flags::{agree_with, agree_with_comparison, cut};
 use super::sources::{accumulator, before, other_operand};
-use super::{Bytes, Moment};
+use super::{Bytes, Moment, Update};
 use crate::access::{Accessor, Touch};
 use crate::hit::Provenance;
 use crate::registers::{CF, ZF, holds, read};
@@ -71,6 +71,30 @@ pub(super) fn of(accessor: &Accessor, touch: &Touch, moment: &Moment<'_>, memory
         Effect::ReadSomething
     } else {
         Effect::WroteSomething
+    })
+}
+
+/// How an instruction changes its operand, as a function of what was there.
+pub(super) fn update(accessor: &Accessor, touch: &Touch, moment: &Moment<'_>) -> Option<Update> {
+    if touch.access.kind != AccessKind::ReadWrite || touch.len > 8 || touch.on_stack {
+        return None;
+    }
+    let instruction = &accessor.instruction;
+    let other = || {
+        let other = other_operand(instruction, 1, touch.len, moment.registers)?;
+        u64::try_from(other).ok()
+    };
+    Some(match instruction.mnemonic() {
+        Mnemonic::Add => Update::Add(other()?),
+        Mnemonic::Sub => Update::Add(other()?.wrapping_neg()),
+        Mnemonic::Inc => Update::Add(1),
+        Mnemonic::Dec => Update::Add(u64::MAX),
+        Mnemonic::And => Update::And(other()?),
+        Mnemonic::Or => Update::Or(other()?),
+        Mnemonic::Xor => Update::Xor(other()?),
+        Mnemonic::Not => Update::Xor(u64::MAX),
+        Mnemonic::Neg => Update::Negate,
+        _ => return None,
     })
 }
 

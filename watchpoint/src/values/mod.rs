@@ -7,8 +7,9 @@
 mod effect;
 mod flags;
 mod sources;
+mod update;
 
-use failure::core_dump::Registers;
+use failure::image::Registers;
 use program::RunAddr;
 
 use crate::access::{Accessor, Touch};
@@ -16,6 +17,7 @@ use crate::hit::{Provenance, Value};
 use crate::location::Location;
 use crate::watcher::Snapshot;
 use effect::Effect;
+pub use update::Update;
 
 /// What is known about the moment of a hit.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +37,8 @@ pub struct Change {
     pub before: Option<Value>,
     /// After.
     pub after: Option<Value>,
+    /// How the one follows from the other, for an instruction that works on just the location.
+    pub update: Option<Update>,
 }
 
 /// The bytes of an operand, as far as they are known.
@@ -56,6 +60,8 @@ pub fn change(accessor: &Accessor, touch: &Touch, location: &Location, moment: &
     let seen = window.seen();
     let memory = window.operand_in_memory();
     let effect = effect::of(accessor, touch, moment, memory);
+    let whole = touch.addr == Some(location.addr) && touch.len == location.len;
+    let update = whole.then(|| effect::update(accessor, touch, moment)).flatten();
     let in_location = |bytes: Option<Bytes>| bytes.and_then(|bytes| window.project(bytes));
     match effect {
         Effect::Read(value) => {
@@ -63,20 +69,27 @@ pub fn change(accessor: &Accessor, touch: &Touch, location: &Location, moment: &
             Change {
                 before: value,
                 after: value,
+                update: None,
             }
         }
         Effect::Change { before, after } => Change {
             before: in_location(before),
             after: in_location(after).or(seen),
+            update,
         },
-        Effect::Contradicted => Change::default(),
+        Effect::Contradicted => Change {
+            update,
+            ..Change::default()
+        },
         Effect::ReadSomething => Change {
             before: seen,
             after: seen,
+            update: None,
         },
         Effect::WroteSomething => Change {
             before: None,
             after: seen,
+            update,
         },
     }
 }

@@ -1,6 +1,6 @@
 //! What an instruction worked with: its other operand, after it has run, or as it was before.
 
-use failure::core_dump::Registers;
+use failure::image::Registers;
 use iced_x86::{Code as Op, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use program::code::InstrIx;
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use failure::core_dump::Registers;
+use failure::image::Registers;
 use program::RunAddr;
 use program::code::Code;
 use program::elf::Elf;

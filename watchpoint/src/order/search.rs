@@ -1,0 +1,178 @@
+//! The search for an order: depth first, the earliest hit first, never the same situation twice.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+
+use super::Pending;
+use super::chain::{Chain, Trust};
+
+/// How many steps are tried before the order of the times is taken.
+const BUDGET: usize = 5_000;
+
+/// The next hit to take: the first that waits of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) tid: u32,
+    pub(super) time_ns: u64,
+    /// Another place among its neighbours would do as well, or none does.
+    pub(super) uncertain: bool,
+}
+
+type Queues = BTreeMap<u32, VecDeque<Pending>>;
+
+/// An order of the first `horizon` hits that wait. When no order fits all of them, the longest that fits the
+/// first of them, and then the next by time.
+pub(super) fn order(threads: &Queues, chain: &Chain, window_ns: u64, horizon: usize) -> Vec<Step> {
+    let waiting: usize = threads.values().map(VecDeque::len).sum();
+    let threads: Vec<&VecDeque<Pending>> = threads.values().collect();
+    let try_with = |trust| {
+        let mut search = Search {
+            threads: &threads,
+            trust,
+            window_ns,
+            goal: waiting.min(horizon),
+            path: Vec::new(),
+            best: Vec::new(),
+            dead: HashSet::new(),
+            budget: BUDGET,
+        };
+        let fits = search.extend(&mut vec![0; threads.len()], chain.clone());
+        (fits, if fits { search.path } else { search.best })
+    };
+    let (mut fits, mut path) = try_with(Trust::Memory);
+    if !fits {
+        (fits, path) = try_with(Trust::Registers);
+    }
+    let contradiction = !fits;
+    if contradiction {
+        // Somebody must be next although nothing fits: the earliest.
+        let mut at = vec![0; threads.len()];
+        for &thread in &path {
+            at[thread] += 1;
+        }
+        let heads = threads.iter().enumerate();
+        let heads = heads.filter_map(|(thread, queue)| Some((queue.get(at[thread])?.hit.time_ns, thread)));
+        path.extend(heads.min().map(|(_, thread)| thread));
+    }
+    judged(&threads, chain, window_ns, &path, contradiction)
+}
+
+struct Search<'s> {
+    threads: &'s [&'s VecDeque<Pending>],
+    trust: Trust,
+    window_ns: u64,
+    goal: usize,
+    path: Vec<usize>,
+    /// The longest way that fitted.
+    best: Vec<usize>,
+    dead: HashSet<(Vec<usize>, Chain)>,
+    budget: usize,
+}
+
+impl Search<'_> {
+    fn extend(&mut self, at: &mut Vec<usize>, chain: Chain) -> bool {
+        if self.path.len() == self.goal {
+            return true;
+        }
+        if self.path.len() > self.best.len() {
+            self.best.clone_from(&self.path);
+        }
+        if self.budget == 0 || self.dead.contains(&(at.clone(), chain.clone())) {
+            return false;
+        }
+        self.budget -= 1;
+        for thread in self.heads(at) {
+            let Some(pending) = self.threads[thread].get(at[thread]) else {
+                continue;
+            };
+            if !chain.allows(pending, self.trust) {
+                continue;
+            }
+            let mut next = chain.clone();
+            next.follow(pending);
+            at[thread] += 1;
+            self.path.push(thread);
+            if self.extend(at, next) {
+                return true;
+            }
+            self.path.pop();
+            at[thread] -= 1;
+        }
+        self.dead.insert((at.clone(), chain));
+        false
+    }
+
+    /// The threads whose next hit can be the next of all, earliest first.
+    fn heads(&self, at: &[usize]) -> Vec<usize> {
+        let time = |thread: usize| {
+            let pending = self.threads[thread].get(at[thread])?;
+            Some((pending.hit.time_ns, thread))
+        };
+        let mut heads: Vec<(u64, usize)> = (0..self.threads.len()).filter_map(time).collect();
+        heads.sort_unstable();
+        let last = heads
+            .first()
+            .map_or(0, |(first, _)| first.saturating_add(self.window_ns));
+        heads
+            .into_iter()
+            .take_while(|(time, _)| *time <= last)
+            .map(|(_, thread)| thread)
+            .collect()
+    }
+}
+
+/// Goes along an order and marks the neighbours that could as well have come the other way round.
+fn judged(
+    threads: &[&VecDeque<Pending>],
+    chain: &Chain,
+    window_ns: u64,
+    path: &[usize],
+    contradiction: bool,
+) -> Vec<Step> {
+    let mut at = vec![0; threads.len()];
+    let mut chain = chain.clone();
+    let mut steps: Vec<Step> = Vec::new();
+    let mut before: Option<(&Pending, Chain)> = None;
+    for &thread in path {
+        let Some(pending) = threads[thread].get(at[thread]) else {
+            break;
+        };
+        at[thread] += 1;
+        let mut uncertain = !chain.allows(pending, Trust::Registers);
+        if let Some((neighbour, before)) = &before
+            && could_swap(neighbour, pending, before, window_ns)
+        {
+            uncertain = true;
+            if let Some(last) = steps.last_mut() {
+                last.uncertain = true;
+            }
+        }
+        let was = chain.clone();
+        chain.follow(pending);
+        before = Some((pending, was));
+        steps.push(Step {
+            tid: pending.hit.tid,
+            time_ns: pending.hit.time_ns,
+            uncertain,
+        });
+    }
+    if contradiction && let Some(last) = steps.last_mut() {
+        last.uncertain = true;
+    }
+    steps
+}
+
+/// Whether two neighbours fit as well the other way round, and that would make a difference.
+fn could_swap(first: &Pending, second: &Pending, before: &Chain, window_ns: u64) -> bool {
+    let (a, b) = (&first.hit, &second.hit);
+    let close = a.time_ns.abs_diff(b.time_ns) <= window_ns;
+    let writes = |hit: &crate::hit::Hit| hit.access.is_none_or(|access| access.kind.writes());
+    if a.tid == b.tid || !close || !(writes(a) || writes(b)) {
+        return false;
+    }
+    let mut swapped = before.clone();
+    let mut fits = swapped.allows(second, Trust::Registers);
+    swapped.follow(second);
+    fits &= swapped.allows(first, Trust::Registers);
+    // That memory ends up the same is no condition: two writers may come in either order when nobody reads.
+    fits
+}
