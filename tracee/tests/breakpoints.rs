@@ -4,7 +4,8 @@
 
 mod support;
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use program::RunAddr;
@@ -291,4 +292,73 @@ fn a_full_perf_ring_says_what_it_lost_when_there_is_room_again() {
         });
     assert_eq!(lost, Some(400 - samples));
     process.end();
+}
+
+#[test]
+fn a_stop_is_a_trap_with_the_cookie() {
+    let built = build(&["-O1", "-DHANDLE_TRAPS"]);
+    let mut process = built.start(40, 10);
+    let breakpoint = or_skip!(Breakpoint::open(
+        process.tid(),
+        write_to(process.watched),
+        Delivery::Stop { cookie: 99 },
+        Follow::Threads,
+        Start::Enabled,
+    ));
+    assert_eq!(process.run(), 400, "traps that the program handled");
+    assert_eq!(breakpoint.count().unwrap(), 400);
+    assert_eq!(process.end().code(), Some(7));
+}
+
+/// For the test below: holds all registers of a thread until it is killed.
+#[test]
+fn holder() {
+    let Ok(target) = std::env::var("FAILSKETCH_HOLD") else {
+        return;
+    };
+    let numbers: Vec<u64> = target.split(' ').map(|number| number.parse().unwrap()).collect();
+    let tid = tracee::Tid(numbers[0] as u32);
+    let ring = HitRing::new(RING, 8).unwrap();
+    let program = HitProgram::for_breakpoints(&ring, 0).unwrap();
+    let _held: Vec<_> = [0, 8, 0x1000, 0x2000]
+        .map(|offset| {
+            let trigger = write_to(RunAddr(numbers[1] + offset));
+            Breakpoint::open(
+                tid,
+                trigger,
+                Delivery::Bpf(&program),
+                Follow::Threads,
+                Start::Enabled,
+            )
+            .unwrap()
+        })
+        .into();
+    // Past the harness, which keeps what a test prints.
+    writeln!(std::io::stdout(), "armed").unwrap();
+    std::thread::sleep(Duration::from_secs(600));
+}
+
+#[test]
+fn a_killed_holder_leaves_nothing() {
+    let built = build(&["-O1"]);
+    let mut process = built.start(8, 100);
+    let tid = process.tid();
+    or_skip!(HitRing::new(RING, 8));
+    or_skip!(free_registers(tid));
+    let mut holder = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "holder"])
+        .env("FAILSKETCH_HOLD", format!("{tid} {}", process.watched.0))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = BufReader::new(holder.stdout.take().unwrap()).lines();
+    let armed = said.map_while(Result::ok).any(|line| line.ends_with("armed"));
+    assert!(armed, "it could not open them");
+    assert_eq!(free_registers(tid).unwrap(), 0);
+    process.go();
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    process.done();
+    assert_eq!(free_registers(tid).unwrap(), DEBUG_REGISTERS);
+    assert_eq!(process.end().code(), Some(7));
 }

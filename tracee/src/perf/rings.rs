@@ -180,7 +180,8 @@ fn monotonic() -> u64 {
     (time.tv_sec as u64) * 1_000_000_000 + time.tv_nsec as u64
 }
 
-fn online_cpus() -> io::Result<Vec<u32>> {
+/// The processors that are online, by number.
+pub(super) fn online_cpus() -> io::Result<Vec<u32>> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
     cpu_list(&text).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, text))
 }

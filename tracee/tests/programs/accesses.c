@@ -15,6 +15,44 @@ __attribute__((noinline)) void step(uint64_t a, uint64_t b)
     watched = a;
 }
 
+/* An instruction that takes no probe. Never executed. */
+__attribute__((naked)) void refused(void)
+{
+    __asm__(".byte 0xf0, 0x90, 0xf4");
+}
+
+#ifdef HANDLE_TRAPS
+#include <signal.h>
+#include <string.h>
+
+static volatile uint64_t right, wrong;
+
+/* Counts the traps that perf sends with the cookie 99, which stands behind si_addr. */
+static void on_trap(int signal, siginfo_t *info, void *context)
+{
+    uint64_t cookie;
+    memcpy(&cookie, (char *)info + 24, 8);
+    if (info->si_code == 6 && info->si_addr == &watched && cookie == 99)
+        __atomic_fetch_add(&right, 1, __ATOMIC_RELAXED);
+    else
+        wrong = 1;
+    (void)signal;
+    (void)context;
+}
+
+static void handle_traps(void)
+{
+    struct sigaction action = {0};
+    action.sa_sigaction = on_trap;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGTRAP, &action, 0);
+}
+#define RESULT (wrong ? 0 : right)
+#else
+static void handle_traps(void) {}
+#define RESULT watched
+#endif
+
 static void *work(void *arg)
 {
     uint64_t base = (uintptr_t)arg << 32;
@@ -52,11 +90,12 @@ int main(int argc, char **argv)
 {
     long threads = argc > 1 ? atol(argv[1]) : 1;
     writes = argc > 2 ? atol(argv[2]) : 10;
-    printf("%p %p %p\n", (void *)&watched, (void *)&other, (void *)step);
+    handle_traps();
+    printf("%p %p %p %p\n", (void *)&watched, (void *)&other, (void *)step, (void *)refused);
     fflush(stdout);
     while (line_comes()) {
         one_round(threads);
-        printf("%llu\n", (unsigned long long)watched);
+        printf("%llu\n", (unsigned long long)RESULT);
         fflush(stdout);
     }
     return 7;

@@ -21,6 +21,7 @@ pub struct Built {
     pub exe: PathBuf,
 }
 
+/// Compiles it.
 pub fn build(options: &[&str]) -> Built {
     let folder = Folder::new("accesses");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/accesses.c");
@@ -44,6 +45,7 @@ pub struct Running {
     pub watched: RunAddr,
     pub other: RunAddr,
     pub step: RunAddr,
+    pub refused: RunAddr,
 }
 
 impl Built {
@@ -74,6 +76,7 @@ impl Built {
             watched: addrs[0],
             other: addrs[1],
             step: addrs[2],
+            refused: addrs[3],
         }
     }
 }

@@ -1,0 +1,85 @@
+//! News of a process through the rings.
+
+#![allow(clippy::unwrap_used, reason = "a test ends at what it did not expect")]
+
+mod support;
+
+use std::collections::HashSet;
+use std::process::{Command, Stdio};
+
+use support::build;
+use tracee::Pid;
+use tracee::perf::{News, Record, Rings, Sideband};
+
+const RING: usize = 1 << 20;
+
+#[test]
+fn threads_come_and_go() {
+    let built = build(&["-O1"]);
+    let mut process = built.start(30, 1);
+    let mut rings = Rings::open(RING).unwrap();
+    let news = News {
+        tasks: true,
+        ..News::default()
+    };
+    let _sideband = match Sideband::open(process.tid(), news, &rings) {
+        Ok(sideband) => sideband,
+        Err(error) => return failsketch_tests::skip::skipped(&error.to_string()),
+    };
+    process.run();
+    let mut alive = HashSet::new();
+    let mut ended = 0;
+    for record in rings.read_to_end() {
+        match record.record {
+            Record::Fork(task) => {
+                assert_eq!((task.pid, task.parent_tid), (process.pid(), process.tid()));
+                assert!(alive.insert(task.tid));
+            }
+            Record::Exit(task) => {
+                assert!(alive.remove(&task.tid), "{task:?} ended before it began");
+                ended += 1;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((ended, alive.len()), (30, 0));
+    process.end();
+}
+
+#[test]
+fn an_exec_tells_its_name_and_files() {
+    let mut child = Command::new("sh")
+        .args(["-c", "read line; exec cat"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut rings = Rings::open(RING).unwrap();
+    let news = News {
+        tasks: true,
+        mappings: true,
+        build_ids: true,
+        switches: false,
+    };
+    let sideband = Sideband::open(Pid(child.id()).first_thread(), news, &rings);
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"\n").unwrap();
+    child.wait().unwrap();
+    if let Err(error) = sideband {
+        return failsketch_tests::skip::skipped(&error.to_string());
+    }
+    let records = rings.read_to_end();
+    let named = records
+        .iter()
+        .any(|record| matches!(&record.record, Record::Comm { name, exec: true, .. } if name == "cat"));
+    assert!(named, "{records:?}");
+    let libc = records.iter().find_map(|record| match &record.record {
+        Record::Mmap(mapping) if mapping.path.ends_with("libc.so.6") => Some(mapping),
+        _ => None,
+    });
+    let libc = libc.unwrap_or_else(|| panic!("{records:?}"));
+    assert_eq!(libc.pid, Pid(child.id()));
+    assert!(
+        libc.build_id.as_ref().is_some_and(|id| id.0.len() == 20),
+        "{libc:?}"
+    );
+}
