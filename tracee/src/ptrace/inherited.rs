@@ -1,30 +1,61 @@
-//! How SIGPIPE was handled when this process began.
+//! Which signals were ignored when this process began.
 //!
-//! The Rust runtime ignores SIGPIPE before `main`, and an ignored signal stays ignored across `exec`. What a
-//! launched program should get is what we got, which can only be seen before the runtime starts.
+//! An ignored signal stays ignored across `exec`, so a launched program should get what we got. But the Rust
+//! runtime ignores SIGPIPE before `main`, and the C library takes two signals for itself with the first
+//! thread. What was before can only be seen before they start.
 
 use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-static IGNORED: AtomicBool = AtomicBool::new(false);
+/// SIGPIPE, and the C library's own: SIGCANCEL and SIGSETXID.
+const CHANGED: [i32; 3] = [libc::SIGPIPE, 32, 33];
+
+static IGNORED: [AtomicBool; CHANGED.len()] = [const { AtomicBool::new(false) }; CHANGED.len()];
+
+/// The kernel's `struct sigaction`. The C library's calls do not touch its own signals.
+#[repr(C)]
+struct Action {
+    handler: usize,
+    flags: u64,
+    restorer: usize,
+    mask: u64,
+}
+
+fn sigaction(signal: i32, new: *const Action, old: *mut Action) -> bool {
+    let set_size = size_of::<u64>();
+    // SAFETY: both pointers are null or to an Action, which the kernel reads and writes.
+    unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, new, old, set_size) == 0 }
+}
 
 extern "C" fn look() {
-    // SAFETY: all zeroes is a value of this plain structure.
-    let mut action: libc::sigaction = unsafe { mem::zeroed() };
-    // SAFETY: asks for the present action; the structure lives.
-    let asked = unsafe { libc::sigaction(libc::SIGPIPE, ptr::null(), &raw mut action) };
-    let ignored = asked == 0 && action.sa_sigaction == libc::SIG_IGN;
-    IGNORED.store(ignored, Ordering::Relaxed);
+    for (signal, ignored) in CHANGED.into_iter().zip(&IGNORED) {
+        // SAFETY: all zeroes is a value of this plain structure.
+        let mut action: Action = unsafe { mem::zeroed() };
+        let asked = sigaction(signal, ptr::null(), &raw mut action);
+        ignored.store(asked && action.handler == libc::SIG_IGN, Ordering::Relaxed);
+    }
 }
 
 // SAFETY: the loader calls the functions of this section before `main`, in one thread; this one asks the
-// kernel a question and sets a flag.
+// kernel some questions and sets flags.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;
 
-/// Whether SIGPIPE was ignored when this process began.
-pub(super) fn sigpipe_ignored() -> bool {
-    IGNORED.load(Ordering::Relaxed)
+/// Ignores what was ignored when this process began. Safe to call after a fork.
+pub(super) fn restore() {
+    for (signal, ignored) in CHANGED.into_iter().zip(&IGNORED) {
+        let action = Action {
+            handler: if ignored.load(Ordering::Relaxed) {
+                libc::SIG_IGN
+            } else {
+                libc::SIG_DFL
+            },
+            flags: 0,
+            restorer: 0,
+            mask: 0,
+        };
+        sigaction(signal, &raw const action, ptr::null_mut());
+    }
 }

@@ -9,7 +9,7 @@ use std::ptr;
 
 use super::alarm::{self, Outcome};
 use super::error::{AttachError, LaunchError, TraceError};
-use super::inherited::sigpipe_ignored;
+use super::inherited;
 use super::launch::{Launch, Pipes, Stream, c_path};
 use super::request;
 use super::stop::{Event, Waited};
@@ -30,7 +30,6 @@ struct Prepared {
     streams: [Option<RawFd>; 3],
     own_group: bool,
     mask: libc::sigset_t,
-    sigpipe: libc::sighandler_t,
     /// A byte comes from here when the child is traced.
     go: RawFd,
     /// The parent's end of it, which the child must not keep open.
@@ -60,11 +59,6 @@ pub(super) fn spawn(launch: Launch, options: i32, mask: &libc::sigset_t) -> Resu
         streams: [0, 1, 2].map(|index: usize| theirs.get(index)?.as_ref().map(|file| file.as_raw_fd())),
         own_group: launch.own_group,
         mask: *mask,
-        sigpipe: if sigpipe_ignored() {
-            libc::SIG_IGN
-        } else {
-            libc::SIG_DFL
-        },
         go: go.as_raw_fd(),
         go_other: go_write.as_raw_fd(),
         trouble: trouble.as_raw_fd(),
@@ -195,7 +189,7 @@ fn prepare(prepared: &Prepared) -> Result<(), u8> {
         {
             return Err(CHANGE_FOLDER);
         }
-        libc::signal(libc::SIGPIPE, prepared.sigpipe);
+        inherited::restore();
         libc::sigprocmask(libc::SIG_SETMASK, &raw const prepared.mask, ptr::null_mut());
     }
     Ok(())
