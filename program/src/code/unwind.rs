@@ -1,9 +1,7 @@
 //! What the unwind tables know of functions: where they begin and end without symbols, and where exceptions
 //! land in them.
 
-use gimli::{
-    BaseAddresses, EhFrame, EhFrameHdr, EhFrameOffset, EndianSlice, LittleEndian, Pointer, Reader as _,
-};
+use gimli::{BaseAddresses, EhFrame, EhFrameOffset, EndianSlice, LittleEndian, Pointer, Reader as _};
 use gimli::{FrameDescriptionEntry, UnwindSection};
 
 use crate::addr::{LinkAddr, LinkRange};
@@ -19,8 +17,70 @@ const MAX_CALL_SITES: usize = 1 << 16;
 pub(super) struct UnwindTable<'a> {
     frames: Option<EhFrame<Reader<'a>>>,
     bases: BaseAddresses,
-    /// Function start, and where its entry stands.
-    starts: Vec<(u64, usize)>,
+    rows: Rows<'a>,
+}
+
+/// Function starts, each with where its entry stands in `.eh_frame`.
+#[derive(Debug)]
+enum Rows<'a> {
+    /// The linker's own sorted table, searched in place: nothing of it is read but what the search looks at.
+    Header {
+        rows: &'a [[u8; 8]],
+        header: u64,
+        frames: u64,
+    },
+    /// Found by reading all entries, in files without such a table.
+    Walked(Vec<(u64, usize)>),
+}
+
+impl Default for Rows<'_> {
+    fn default() -> Self {
+        Self::Walked(Vec::new())
+    }
+}
+
+impl Rows<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Header { rows, .. } => rows.len(),
+            Self::Walked(rows) => rows.len(),
+        }
+    }
+
+    fn start(&self, at: usize) -> Option<u64> {
+        match self {
+            Self::Header { rows, header, .. } => {
+                let [a, b, c, d, ..] = *rows.get(at)?;
+                Some(header.wrapping_add_signed(i64::from(i32::from_le_bytes([a, b, c, d]))))
+            }
+            Self::Walked(rows) => rows.get(at).map(|(start, _)| *start),
+        }
+    }
+
+    fn offset(&self, at: usize) -> Option<usize> {
+        match self {
+            Self::Header { rows, header, frames } => {
+                let [.., a, b, c, d] = *rows.get(at)?;
+                let entry = header.wrapping_add_signed(i64::from(i32::from_le_bytes([a, b, c, d])));
+                usize::try_from(entry.checked_sub(*frames)?).ok()
+            }
+            Self::Walked(rows) => rows.get(at).map(|(_, offset)| *offset),
+        }
+    }
+
+    /// The first row that starts at or behind an address.
+    fn from(&self, addr: u64) -> usize {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.start(middle).is_some_and(|start| start < addr) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
 }
 
 impl<'a> UnwindTable<'a> {
@@ -35,52 +95,44 @@ impl<'a> UnwindTable<'a> {
         let frames_at = addr.0;
         bases = bases.set_eh_frame(frames_at);
         let frames = EhFrame::new(bytes, LittleEndian);
-        let mut starts = Vec::new();
-        if let Some((addr, bytes)) = elf.section(".eh_frame_hdr") {
-            bases = bases.set_eh_frame_hdr(addr.0);
-            search_table(bytes, &bases, frames_at, &mut starts);
-        }
-        if starts.is_empty() {
-            walk(&frames, &bases, &mut starts);
-        }
-        starts.sort_unstable();
-        starts.dedup_by_key(|(start, _)| *start);
+        let header = elf.section(".eh_frame_hdr");
+        let rows = header.and_then(|(addr, bytes)| search_table(bytes, addr.0, frames_at));
+        let rows = rows.unwrap_or_else(|| Rows::Walked(walk(&frames, &bases)));
         Self {
             frames: Some(frames),
             bases,
-            starts,
+            rows,
         }
     }
 
     /// Adds the functions (start, end) that begin in a range.
     pub(super) fn functions_in(&self, range: &LinkRange, found: &mut Vec<(u64, u64)>) {
-        let from = self.starts.partition_point(|(start, _)| *start < range.start.0);
-        let inside = self
-            .starts
-            .get(from..)
-            .unwrap_or_default()
-            .iter()
-            .take_while(|(s, _)| *s < range.end.0);
-        found.extend(inside.filter_map(|(start, offset)| {
-            let len = self.entry(*offset)?.len();
-            (len > 0).then(|| (*start, start.saturating_add(len).min(range.end.0)))
-        }));
+        for at in self.rows.from(range.start.0)..self.rows.len() {
+            let Some(start) = self.rows.start(at).filter(|start| *start < range.end.0) else {
+                break;
+            };
+            let entry = self.rows.offset(at).and_then(|offset| self.entry(offset));
+            let len = entry.map_or(0, |entry| entry.len());
+            // A damaged table need not be sorted.
+            if len > 0 && start >= range.start.0 {
+                found.push((start, start.saturating_add(len).min(range.end.0)));
+            }
+        }
     }
 
     /// Where exceptions land that are thrown in the part of a function that begins at `start`: the calls,
     /// and the landing pad for them.
     pub(super) fn landings(&self, elf: &Elf<'a>, start: LinkAddr) -> Vec<(LinkRange, LinkAddr)> {
-        let Ok(at) = self.starts.binary_search_by_key(&start.0, |(start, _)| *start) else {
-            return Vec::new();
-        };
-        let landings = self.starts.get(at).and_then(|(_, offset)| {
-            let Pointer::Direct(table) = self.entry(*offset)?.lsda()? else {
+        let at = self.rows.from(start.0);
+        let landings = || {
+            self.rows.start(at).filter(|found| *found == start.0)?;
+            let Pointer::Direct(table) = self.entry(self.rows.offset(at)?)?.lsda()? else {
                 return None;
             };
             let bytes = elf.segments().bytes_from(LinkAddr(table))?;
             read_landings(EndianSlice::new(bytes, LittleEndian), start.0)
-        });
-        landings.unwrap_or_default()
+        };
+        landings().unwrap_or_default()
     }
 
     fn entry(&self, offset: usize) -> Option<FrameDescriptionEntry<Reader<'a>>> {
@@ -91,24 +143,24 @@ impl<'a> UnwindTable<'a> {
     }
 }
 
-fn search_table(bytes: &[u8], bases: &BaseAddresses, frames_at: u64, starts: &mut Vec<(u64, usize)>) {
-    let Ok(header) = EhFrameHdr::new(bytes, LittleEndian).parse(bases, 8) else {
-        return;
+/// The rows of `.eh_frame_hdr`. Every linker writes it in these encodings; another one is left to [`walk`].
+fn search_table(bytes: &[u8], header: u64, frames: u64) -> Option<Rows<'_>> {
+    const VERSION: u8 = 1;
+    const PC_RELATIVE_I32: u8 = 0x1b;
+    const U32: u8 = 0x03;
+    const HEADER_RELATIVE_I32: u8 = 0x3b;
+    let (fixed, rest) = bytes.split_first_chunk::<12>()?;
+    let [VERSION, PC_RELATIVE_I32, U32, HEADER_RELATIVE_I32, .., a, b, c, d] = *fixed else {
+        return None;
     };
-    let Some(table) = header.table() else { return };
-    let mut entries = table.iter(bases);
-    while let Ok(Some((start, pointer))) = entries.next() {
-        // The library's own way from pointer to offset does not expect a pointer before the section.
-        if let (Pointer::Direct(start), Pointer::Direct(pointer)) = (start, pointer) {
-            let offset = pointer
-                .checked_sub(frames_at)
-                .and_then(|offset| usize::try_from(offset).ok());
-            starts.extend(offset.map(|offset| (start, offset)));
-        }
-    }
+    let count = usize::try_from(u32::from_le_bytes([a, b, c, d])).ok()?;
+    let rows = rest.as_chunks::<8>().0;
+    let rows = rows.get(..count.min(rows.len()))?;
+    (!rows.is_empty()).then_some(Rows::Header { rows, header, frames })
 }
 
-fn walk(frames: &EhFrame<Reader<'_>>, bases: &BaseAddresses, starts: &mut Vec<(u64, usize)>) {
+fn walk(frames: &EhFrame<Reader<'_>>, bases: &BaseAddresses) -> Vec<(u64, usize)> {
+    let mut starts = Vec::new();
     let mut entries = frames.entries(bases);
     while let Ok(Some(entry)) = entries.next() {
         let gimli::CieOrFde::Fde(partial) = entry else {
@@ -118,6 +170,9 @@ fn walk(frames: &EhFrame<Reader<'_>>, bases: &BaseAddresses, starts: &mut Vec<(u
             starts.push((fde.initial_address(), fde.offset()));
         }
     }
+    starts.sort_unstable();
+    starts.dedup_by_key(|(start, _)| *start);
+    starts
 }
 
 /// The call-site table of an LSDA: the calls that have a landing pad, with it.
