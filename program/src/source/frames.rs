@@ -65,10 +65,8 @@ impl Sources<'_> {
 
     /// Assembly has lines but no functions.
     fn line_without_function(&self, addr: LinkAddr) -> Option<SourceFrame> {
-        let places = self
-            .unit_ranges()
-            .at(addr)
-            .map(|index| self.place(UnitId::Main(index), addr));
+        let units = self.unit_ranges().all_at(addr).into_iter();
+        let places = units.map(|index| self.place(UnitId::Main(index), addr));
         places.into_iter().find(|place| place.file.is_some())
     }
 }

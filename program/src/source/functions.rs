@@ -144,10 +144,15 @@ impl<'a> Sources<'a> {
 
     /// The function that covers an address, and its unit.
     pub(super) fn find_function(&self, addr: LinkAddr) -> Option<(&Unit<'a>, &Function)> {
-        self.unit_ranges().at(addr).find_map(|index| {
+        let in_unit = |index: u32| {
             let unit = self.code_unit(index)?;
             Some((unit, self.index_of(unit).function_at(addr)?))
-        })
+        };
+        let ranges = self.unit_ranges();
+        ranges
+            .likely_at(addr)
+            .find_map(in_unit)
+            .or_else(|| ranges.all_at(addr).into_iter().find_map(in_unit))
     }
 
     /// The out-of-line function that covers an address.

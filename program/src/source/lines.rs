@@ -275,11 +275,8 @@ impl<'a> Sources<'a> {
     /// address hides are left out.
     #[must_use]
     pub fn line_rows(&self, wanted: &LinkRange) -> Vec<LineRow> {
-        let mut units: Vec<u32> = self.unit_ranges().overlapping(wanted).collect();
-        units.sort_unstable();
-        units.dedup();
         let mut found = Vec::new();
-        for index in units {
+        for index in self.unit_ranges().overlapping(wanted) {
             let Some(unit) = self.unit(UnitId::Main(index)) else {
                 continue;
             };

@@ -8,6 +8,7 @@
 //! - `units`, `ranges`: the units, and which of them cover an address;
 //! - `lines`, `search`, `paths`: line tables, both ways;
 //! - `functions`, `body`, `names`, `symbols`, `frames`: functions, what was inlined into them, what they are called;
+//! - `private`: what only one compilation can name, and its code;
 //! - `variables`, `location`, `globals`, `global_at`: variables, and where they are;
 //! - `types`, `members`: types, and which part of one an offset falls into.
 
@@ -25,6 +26,7 @@ mod location;
 mod members;
 mod names;
 mod paths;
+mod private;
 mod ranges;
 mod search;
 mod split;
@@ -45,7 +47,7 @@ pub use facts::{
 };
 use globals::Globals;
 pub use members::{Member, MemberPath};
-use ranges::RangeMap;
+use ranges::UnitRanges;
 use split::{Package, SplitUnit};
 use symbols::Placed;
 pub use types::{Encoding, Type, TypeKind};
@@ -68,7 +70,7 @@ pub struct Sources<'a> {
     main: OnceLock<UnitTable<'a>>,
     types: OnceLock<UnitTable<'a>>,
     supplementary: OnceLock<UnitTable<'a>>,
-    unit_ranges: OnceLock<RangeMap>,
+    unit_ranges: OnceLock<UnitRanges<'a>>,
     signatures: OnceLock<HashMap<u64, Die>>,
     split: Slots<SplitUnit<'a>>,
     package: OnceLock<Option<Box<Package<'a>>>>,

@@ -1,8 +1,10 @@
 //! Which units cover an address.
 
 use std::collections::HashSet;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use gimli::{UnitHeader, UnitType};
+use gimli::{ArangeHeader, UnitHeader, UnitType};
 use rayon::prelude::*;
 
 use super::Sources;
@@ -41,6 +43,15 @@ impl RangeMap {
             .map(|(_, value, _)| *value)
     }
 
+    /// Whether one range has all of another in it.
+    fn surrounds(&self, wanted: &LinkRange) -> bool {
+        let after = self
+            .entries
+            .partition_point(|(range, ..)| range.start <= wanted.start);
+        let last = after.checked_sub(1).and_then(|last| self.entries.get(last));
+        last.is_some_and(|(range, ..)| range.end >= wanted.end)
+    }
+
     /// The numbers whose range overlaps another.
     pub fn overlapping(&self, wanted: &LinkRange) -> impl Iterator<Item = u32> {
         let (start, end) = (wanted.start, wanted.end);
@@ -52,12 +63,113 @@ impl RangeMap {
     }
 }
 
+/// The part of `.debug_aranges` that speaks of one unit.
+pub(super) struct UnitSet<'a> {
+    /// The first range in it. Linkers put the code of one compilation together, and compilations in one order
+    /// into all sections: units that are sorted by their first range are sorted by nearly all of them.
+    first: LinkAddr,
+    unit: u32,
+    header: ArangeHeader<Reader<'a>>,
+    map: OnceLock<RangeMap>,
+}
+
+impl<'a> UnitSet<'a> {
+    fn new(unit: u32, header: ArangeHeader<Reader<'a>>) -> Option<Self> {
+        let mut set = Self {
+            first: LinkAddr(0),
+            unit,
+            header,
+            map: OnceLock::new(),
+        };
+        set.first = set.ranges().next()?.start;
+        Some(set)
+    }
+
+    fn ranges(&self) -> impl Iterator<Item = LinkRange> + use<'a> {
+        let mut entries = self.header.entries();
+        let ranges = std::iter::from_fn(move || entries.next().ok().flatten()).map(|entry| entry.range());
+        let kept = ranges.filter(|range| range.begin != 0 && range.begin < range.end);
+        kept.map(|range| LinkAddr(range.begin)..LinkAddr(range.end))
+    }
+
+    fn map(&self) -> &RangeMap {
+        self.map
+            .get_or_init(|| RangeMap::new(self.ranges().map(|range| (range, self.unit))))
+    }
+}
+
+/// Which units cover which addresses, as far as it was asked for.
+#[derive(Default)]
+pub(super) struct UnitRanges<'a> {
+    /// By first range.
+    sets: Vec<UnitSet<'a>>,
+    /// Units without a set, by their root entries.
+    others: RangeMap,
+    /// Everything, for questions that a look at the likely units does not answer.
+    all: OnceLock<RangeMap>,
+    hard_questions: AtomicU32,
+}
+
+/// Hard questions that are answered by looking through the table before it gets sorted.
+const HARD_QUESTIONS: u32 = 8;
+
+impl<'a> UnitRanges<'a> {
+    /// The units whose sets are likely to hold an address.
+    fn likely(&self, addr: LinkAddr) -> impl Iterator<Item = &UnitSet<'a>> {
+        let after = self.sets.partition_point(|set| set.first <= addr);
+        let places = [after.checked_sub(1), Some(after), after.checked_sub(2)];
+        places.into_iter().flatten().filter_map(|at| self.sets.get(at))
+    }
+
+    fn all(&self) -> &RangeMap {
+        self.all.get_or_init(|| {
+            let sets = self.sets.iter();
+            let in_sets = sets.flat_map(|set| set.ranges().map(|range| (range, set.unit)));
+            let others = self.others.entries.iter();
+            RangeMap::new(in_sets.chain(others.map(|(range, unit, _)| (range.clone(), *unit))))
+        })
+    }
+
+    /// The units that cover an address, found in one of them or in a few.
+    pub fn likely_at(&self, addr: LinkAddr) -> impl Iterator<Item = u32> {
+        self.likely(addr)
+            .flat_map(move |set| set.map().at(addr).take(1))
+            .chain(self.others.at(addr))
+    }
+
+    /// All units that cover an address.
+    pub fn all_at(&self, addr: LinkAddr) -> Vec<u32> {
+        if self.hard_questions.fetch_add(1, Ordering::Relaxed) >= HARD_QUESTIONS {
+            return self.all().at(addr).collect();
+        }
+        let holding = self
+            .sets
+            .iter()
+            .filter(|set| set.ranges().any(|range| range.contains(&addr)));
+        holding.map(|set| set.unit).chain(self.others.at(addr)).collect()
+    }
+
+    /// The units whose code overlaps a range, each once.
+    pub fn overlapping(&self, wanted: &LinkRange) -> Vec<u32> {
+        let whole = self.likely(wanted.start).find(|set| set.map().surrounds(wanted));
+        let mut units: Vec<u32> = match whole {
+            Some(set) => vec![set.unit],
+            None if self.others.surrounds(wanted) => self.others.overlapping(wanted).collect(),
+            None => self.all().overlapping(wanted).collect(),
+        };
+        units.sort_unstable();
+        units.dedup();
+        units
+    }
+}
+
 impl<'a> Sources<'a> {
     /// Which of the main units cover which addresses: from `.debug_aranges`, and from the root entry of
     /// every unit that the table does not mention.
-    pub(super) fn unit_ranges(&self) -> &RangeMap {
+    pub(super) fn unit_ranges(&self) -> &UnitRanges<'a> {
         self.unit_ranges.get_or_init(|| {
-            let (mut ranges, covered) = self.aranges();
+            let sets = self.sets();
+            let covered: HashSet<u32> = sets.iter().map(|set| set.unit).collect();
             let units = self.main_units();
             let missing = (0..).zip(&units.headers).filter(|(index, header)| {
                 !covered.contains(index) && !matches!(header.type_(), UnitType::Type { .. })
@@ -73,35 +185,36 @@ impl<'a> Sources<'a> {
                         .map(|range| (range, *index))
                 })
                 .collect();
-            ranges.extend(found);
-            RangeMap::new(ranges)
+            UnitRanges {
+                sets,
+                others: RangeMap::new(found),
+                ..UnitRanges::default()
+            }
         })
     }
 
-    fn aranges(&self) -> (Vec<(LinkRange, u32)>, HashSet<u32>) {
-        let mut ranges = Vec::new();
-        let mut covered = HashSet::new();
+    /// The code of a main unit.
+    pub(super) fn ranges_of_unit(&self, index: u32) -> Vec<LinkRange> {
+        let known = self.unit_ranges();
+        let own = known.sets.iter().filter(|set| set.unit == index);
+        let mut ranges: Vec<LinkRange> = own.flat_map(UnitSet::ranges).collect();
+        let others = known.others.entries.iter().filter(|(_, unit, _)| *unit == index);
+        ranges.extend(others.map(|(range, ..)| range.clone()));
+        ranges
+    }
+
+    fn sets(&self) -> Vec<UnitSet<'a>> {
+        let units = &self.main_units().headers;
+        let mut sets = Vec::new();
         let mut headers = self.dwarf.debug_aranges.headers();
         while let Ok(Some(header)) = headers.next() {
-            let units = self.main_units();
             let offset = header.debug_info_offset();
-            let Ok(index) = units
-                .headers
-                .binary_search_by_key(&offset.0, |unit| unit.offset().0)
-            else {
-                continue;
-            };
-            let Ok(index) = u32::try_from(index) else { continue };
-            let mut entries = header.entries();
-            while let Ok(Some(entry)) = entries.next() {
-                let range = entry.range();
-                if range.begin != 0 && range.begin < range.end {
-                    ranges.push((LinkAddr(range.begin)..LinkAddr(range.end), index));
-                    covered.insert(index);
-                }
-            }
+            let index = units.binary_search_by_key(&offset.0, |unit| unit.offset().0);
+            let index = index.ok().and_then(|index| u32::try_from(index).ok());
+            sets.extend(index.and_then(|index| UnitSet::new(index, header)));
         }
-        (ranges, covered)
+        sets.sort_unstable_by_key(|set| (set.first, set.unit));
+        sets
     }
 
     fn root_ranges(&self, index: u32, header: &UnitHeader<Reader<'a>>) -> Vec<LinkRange> {

@@ -97,6 +97,8 @@ pub(super) struct Unit<'a> {
     pub lines: OnceLock<LineTable<'a>>,
     pub index: OnceLock<UnitIndex>,
     pub globals: OnceLock<Globals<'a>>,
+    /// See `private`.
+    pub code: OnceLock<Option<Arc<[LinkRange]>>>,
 }
 
 impl<'a> Unit<'a> {
@@ -167,6 +169,7 @@ impl<'a> Unit<'a> {
             lines: OnceLock::new(),
             index: OnceLock::new(),
             globals: OnceLock::new(),
+            code: OnceLock::new(),
         })
     }
 
