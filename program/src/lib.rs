@@ -14,6 +14,7 @@ pub mod naming;
 mod program;
 pub mod source;
 mod statement;
+mod uses;
 pub mod values;
 
 pub use addr::{BuildId, FileOffset, LinkAddr, LinkRange, ModuleId, Pc, RunAddr};

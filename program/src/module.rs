@@ -8,16 +8,23 @@ use object::LittleEndian as LE;
 use object::elf::PT_GNU_RELRO;
 
 use crate::addr::{LinkAddr, LinkRange};
-use crate::code::{Access, Code, Exit, FlowGraph, FunctionId, accesses};
-use crate::elf::{Elf, ElfError, SymbolKind};
+use crate::code::names::is_promoted;
+use crate::code::{Access, Code, FunctionId, accesses};
+use crate::elf::symbols::{binding_of, kind_of};
+use crate::elf::{Binding, Elf, ElfError, SymbolKind, SymbolTable};
 use crate::files::Files;
 use crate::source::{DebugStatus, SourceFrame, Sources};
 
 /// How many symbols may name parts of one object.
 const NESTED_OBJECTS: usize = 8;
 
-/// Source positions, line and column, that belong to a function's braces.
-type Boundaries = Arc<[(u32, u16)]>;
+/// What tells the code that enters or leaves a function from the rest of it.
+struct Outline {
+    /// Source positions, line and column, of the first instruction and of the returns: the function's braces.
+    boundaries: Vec<(u32, u16)>,
+    /// Instructions, from start to end, that neither branch nor touch memory outside of the frame.
+    quiet: Vec<(LinkAddr, LinkAddr)>,
+}
 
 /// An executable or shared object.
 pub struct Module<'a> {
@@ -27,8 +34,8 @@ pub struct Module<'a> {
     code: Code<'a>,
     sources: Sources<'a>,
     exports: OnceLock<HashMap<&'a str, LinkAddr>>,
-    objects: OnceLock<Vec<(LinkAddr, LinkAddr)>>,
-    boundaries: Mutex<HashMap<FunctionId, Boundaries>>,
+    objects: OnceLock<Vec<Object>>,
+    outlines: Mutex<HashMap<FunctionId, Arc<Outline>>>,
 }
 
 impl<'a> Module<'a> {
@@ -48,7 +55,7 @@ impl<'a> Module<'a> {
             sources,
             exports: OnceLock::new(),
             objects: OnceLock::new(),
-            boundaries: Mutex::default(),
+            outlines: Mutex::default(),
         })
     }
 
@@ -137,31 +144,42 @@ impl<'a> Module<'a> {
         let Some(function) = self.code.functions().at(addr) else {
             return false;
         };
-        let flow = self.code.flow(function);
-        let Some(instr) = flow.containing(addr).and_then(|ix| flow.instruction(ix)) else {
-            return false;
-        };
-        is_quiet(instr) && self.boundaries(function, &flow).contains(&(line, column))
+        let outline = self.outline(function);
+        let after = outline.quiet.partition_point(|(start, _)| *start <= addr);
+        let quiet = after.checked_sub(1).and_then(|last| outline.quiet.get(last));
+        quiet.is_some_and(|(_, end)| addr < *end) && outline.boundaries.contains(&(line, column))
     }
 
-    /// The source positions of a function's first instruction and of its returns.
-    fn boundaries(&self, function: FunctionId, flow: &FlowGraph) -> Boundaries {
-        let mut known = self.boundaries.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = known.entry(function).or_insert_with(|| {
-            let entry = self.code.functions().get(function).map(|function| function.entry);
-            // Without any columns a line's braces and statements look the same.
-            let entry = entry
-                .and_then(|entry| self.sources.opening_of(entry))
-                .filter(|(_, column)| *column > 0 || self.has_columns(function));
-            let returns = flow.blocks.iter().filter(|block| block.exit == Exit::Return);
-            let returns = returns.filter_map(|block| self.outer_frame_at(flow.addr(block.last())?));
-            let returns = returns.map(|frame| (frame.line, frame.column));
-            entry
-                .into_iter()
-                .chain(returns.filter(|(_, column)| *column > 0))
-                .collect()
-        });
+    fn outline(&self, function: FunctionId) -> Arc<Outline> {
+        let mut known = self.outlines.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = known
+            .entry(function)
+            .or_insert_with(|| Arc::new(self.find_outline(function)));
         Arc::clone(found)
+    }
+
+    fn find_outline(&self, function: FunctionId) -> Outline {
+        let entry = self.code.functions().get(function).map(|function| function.entry);
+        // Without any columns a line's braces and statements look the same.
+        let entry = entry
+            .and_then(|entry| self.sources.opening_of(entry))
+            .filter(|(_, column)| *column > 0 || self.has_columns(function));
+        let mut outline = Outline {
+            boundaries: entry.into_iter().collect(),
+            quiet: Vec::new(),
+        };
+        for instruction in self.code.listing(function) {
+            let start = LinkAddr(instruction.ip());
+            if is_quiet(&instruction) {
+                outline.quiet.push((start, LinkAddr(instruction.next_ip())));
+            } else if instruction.flow_control() == FlowControl::Return {
+                let position = self.outer_frame_at(start).map(|frame| (frame.line, frame.column));
+                outline
+                    .boundaries
+                    .extend(position.filter(|(_, column)| *column > 0));
+            }
+        }
+        outline
     }
 
     fn outer_frame_at(&self, addr: LinkAddr) -> Option<SourceFrame> {
@@ -235,26 +253,51 @@ impl<'a> Module<'a> {
     /// The global object around an address, where a symbol names one.
     #[must_use]
     pub fn object_at(&self, addr: LinkAddr) -> Option<LinkRange> {
+        self.object(addr).map(|object| object.start..object.end)
+    }
+
+    /// Whether the object around an address is known by a name that only one compilation can use.
+    pub(crate) fn is_local_object(&self, addr: LinkAddr) -> bool {
+        self.object(addr).is_some_and(|object| object.local)
+    }
+
+    fn object(&self, addr: LinkAddr) -> Option<&Object> {
         let objects = self.objects.get_or_init(|| {
-            let symbols = self
-                .elf
-                .data_symbols()
-                .filter(|symbol| symbol.kind == SymbolKind::Data);
-            let ranges =
-                symbols.map(|symbol| (symbol.addr, LinkAddr(symbol.addr.0.saturating_add(symbol.size))));
-            let mut ranges: Vec<_> = ranges.collect();
-            ranges.sort_unstable();
-            ranges.dedup();
-            ranges
+            let tables = [self.elf.symtab(), self.elf.dynsym()].into_iter();
+            let mut objects: Vec<Object> = tables.flat_map(objects_of).collect();
+            objects.sort_unstable();
+            objects.dedup_by_key(|object| (object.start, object.end));
+            objects
         });
         // Aliases and members overlap: of those that start at or before the address, the nearest that has it.
-        let after = objects.partition_point(|(start, _)| *start <= addr);
+        let after = objects.partition_point(|object| object.start <= addr);
         let nearest = objects.get(..after)?.iter().rev().take(NESTED_OBJECTS);
-        nearest
-            .copied()
-            .find(|(_, end)| addr < *end)
-            .map(|(start, end)| start..end)
+        nearest.into_iter().find(|object| addr < object.end)
     }
+}
+
+/// A variable or table that has a symbol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Object {
+    start: LinkAddr,
+    end: LinkAddr,
+    /// All its names are local; false sorts first, so that one name that is not decides.
+    local: bool,
+}
+
+fn objects_of(table: SymbolTable<'_>) -> impl Iterator<Item = Object> {
+    let defined = table.raw().iter().filter(|symbol| {
+        kind_of(symbol) == Some(SymbolKind::Data) && symbol.st_shndx.get(LE) != object::elf::SHN_UNDEF
+    });
+    defined.map(move |symbol| {
+        let start = symbol.st_value.get(LE);
+        let name = table.name_at(symbol.st_name.get(LE));
+        Object {
+            start: LinkAddr(start),
+            end: LinkAddr(start.saturating_add(symbol.st_size.get(LE))),
+            local: binding_of(symbol) == Binding::Local && name.is_some_and(|name| !is_promoted(name)),
+        }
+    })
 }
 
 fn is_quiet(instr: &Instruction) -> bool {

@@ -131,7 +131,7 @@ impl<'a> Program<'a> {
         let Some(module) = self.module(id.module) else {
             return Vec::new();
         };
-        let sites = module.code().callers_of(id.function);
+        let sites = module.callers_of(id.function);
         let mut callers: Vec<Pc> = sites
             .into_iter()
             .map(|site| Pc {

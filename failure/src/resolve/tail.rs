@@ -70,15 +70,8 @@ fn between(program: &Program<'_>, inner: &ResolvedFrame, outer: &ResolvedFrame) 
 
 fn called_at(program: &Program<'_>, pc: Pc) -> Option<FunctionRef> {
     let caller = program.function_at(pc)?;
-    let flow = program.module(pc.module)?.code().flow(caller.function);
-    let ix = flow.containing(pc.addr)?;
-    let block = flow.block(flow.block_of(ix)?)?;
-    match block.exit {
-        Exit::Call(target) | Exit::NoReturnCall(target) if block.last() == ix => {
-            function_of(program, caller, target)
-        }
-        _ => None,
-    }
+    let target = program.module(pc.module)?.code().call_at(pc.addr)?;
+    function_of(program, caller, target)
 }
 
 fn function_of(program: &Program<'_>, caller: FunctionRef, target: Target) -> Option<FunctionRef> {

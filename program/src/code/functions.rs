@@ -232,6 +232,16 @@ impl<'a> Functions<'a> {
         }
     }
 
+    /// Whether only the function's own compilation can name it, as far as the symbol table tells. Link-time
+    /// optimisation gives such functions new names when it makes them known to others.
+    #[must_use]
+    pub fn is_local(&self, id: FunctionId) -> bool {
+        let local = self.entry(id).filter(|entry| entry.binding == Binding::Local);
+        local
+            .and_then(|entry| self.name(entry))
+            .is_some_and(|name| !names::is_promoted(name))
+    }
+
     pub(super) fn entry(&self, id: FunctionId) -> Option<&Entry> {
         self.entries.get(usize::try_from(id.0).ok()?)
     }

@@ -5,6 +5,7 @@
 //! - [`names`] demangles
 //! - [`flow`] is the control flow of one function: `descent` reads instructions, `jump_table`,
 //!   `switches` and `no_return` tell where they lead, `layout` makes blocks of them
+//! - `listing` shows the instructions of a function without following them
 //! - [`access`] tells which memory an instruction reads and writes
 //! - [`xref`] finds who calls a function and who refers to a variable, by `places`: a `scan` of the code, or
 //!   an index of it
@@ -18,6 +19,7 @@ pub mod flow;
 pub mod functions;
 mod jump_table;
 mod layout;
+mod listing;
 pub mod names;
 mod no_return;
 mod places;
@@ -36,7 +38,7 @@ pub use flow::{Block, BlockId, Edges, Exit, FlowGraph, InstrIx, Target};
 pub use functions::{Function, FunctionId, Functions};
 pub use names::{demangle, demangle_path};
 pub use sweep::CallIndex;
-pub use xref::{AddressTaken, CallSite, Reference, ReferenceKind};
+pub use xref::{AddressTaken, CallSite, Reference, ReferenceKind, Search};
 
 use context::{CALLEE_DEPTH, Context};
 use no_return::NoReturn;

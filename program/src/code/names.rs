@@ -85,6 +85,11 @@ pub(super) fn last_identifier(name: &str) -> &str {
     last.trim_start_matches('~')
 }
 
+/// Whether link-time optimisation made a local name known to other compilations.
+pub(crate) fn is_promoted(symbol: &str) -> bool {
+    symbol.contains(".llvm.") || symbol.contains(".lto_priv")
+}
+
 /// The parts of a string table that contain some text: names that may hold it, without looking at each.
 pub(super) struct NamesWith {
     /// For each occurrence: where its string begins, where the occurrence begins.

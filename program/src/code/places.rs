@@ -2,10 +2,11 @@
 //!
 //! A search ([`scan`]) reads all code once, and one slice mostly asks for a handful of addresses. An analysis
 //! that asks for hundreds (who calls each function that starts a thread) would read it hundreds of times; for
-//! it, one slower pass sorts every displacement by where it leads.
+//! it, one slower pass sorts every displacement by where it leads. Where only part of the code can lead to an
+//! address, only that part is searched.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rayon::prelude::*;
 
@@ -14,7 +15,7 @@ use crate::addr::{LinkAddr, LinkRange};
 use crate::elf::Elf;
 
 /// The index costs about as much as this many searches.
-const SEARCHES: u32 = 8;
+const SEARCHES: usize = 24;
 
 /// Bytes that one thread takes at a time.
 const CHUNK: usize = 1 << 20;
@@ -22,32 +23,56 @@ const CHUNK: usize = 1 << 20;
 /// Finds displacements by where they lead.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    asked: AtomicU32,
+    /// What searches of all code found.
+    known: Mutex<HashMap<(LinkAddr, LinkAddr), Arc<[LinkAddr]>>>,
     index: OnceLock<Option<Index>>,
 }
 
 impl Places {
-    /// Positions of displacements that may lead into `wanted`, each of them once or twice. They are to be
-    /// checked by decoding.
-    pub(super) fn leading_to(&self, elf: &Elf<'_>, wanted: &LinkRange) -> Vec<LinkAddr> {
-        if self.asked.fetch_add(1, Ordering::Relaxed) >= SEARCHES {
+    /// Positions of displacements that may lead into `wanted`, each of them once or twice, in all code or
+    /// `within` some. They are to be checked by decoding.
+    pub(super) fn leading_to(
+        &self,
+        elf: &Elf<'_>,
+        wanted: &LinkRange,
+        within: Option<&[LinkRange]>,
+    ) -> Arc<[LinkAddr]> {
+        if let Some(within) = within {
+            return search(elf, within, wanted).into();
+        }
+        let key = (wanted.start, wanted.end);
+        let asked = {
+            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(found) = known.get(&key) {
+                return Arc::clone(found);
+            }
+            known.len()
+        };
+        if asked >= SEARCHES {
             let index = self.index.get_or_init(|| Index::new(elf));
             if let Some(found) = index.as_ref().and_then(|index| index.leading_to(wanted)) {
-                return found;
+                return found.into();
             }
         }
-        let mut places = Vec::new();
-        for code in elf.code_ranges() {
-            let Some(bytes) = elf.bytes_at(code.start, code.end.0 - code.start.0) else {
-                continue;
-            };
-            places.extend(scan(bytes, code.start, wanted, Relative::ToInstruction));
-            if elf.is_fixed() {
-                places.extend(scan(bytes, code.start, wanted, Relative::ToZero));
-            }
-        }
-        places
+        let found: Arc<[LinkAddr]> = search(elf, &elf.code_ranges(), wanted).into();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(key, Arc::clone(&found));
+        found
     }
+}
+
+fn search(elf: &Elf<'_>, ranges: &[LinkRange], wanted: &LinkRange) -> Vec<LinkAddr> {
+    let mut places = Vec::new();
+    for code in ranges {
+        let Some(bytes) = elf.bytes_at(code.start, code.end.0.saturating_sub(code.start.0)) else {
+            continue;
+        };
+        places.extend(scan(bytes, code.start, wanted, Relative::ToInstruction));
+        if elf.is_fixed() {
+            places.extend(scan(bytes, code.start, wanted, Relative::ToZero));
+        }
+    }
+    places
 }
 
 /// Displacements by target: where each leads and where it stands, as distances from the start of the image.
@@ -161,13 +186,13 @@ mod tests {
     fn the_index_finds_what_a_search_finds() {
         let file = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         let elf = Elf::parse(&file).unwrap();
-        let code = crate::code::Code::new(std::sync::Arc::new(Elf::parse(&file).unwrap()));
+        let code = crate::code::Code::new(Arc::new(Elf::parse(&file).unwrap()));
         let index = Index::new(&elf).unwrap();
         let mut calls = 0;
         for function in code.functions().iter().step_by(997).take(20) {
             let wanted = function.entry..function.entry.offset(1);
             let indexed = index.leading_to(&wanted).unwrap();
-            let searched = Places::default().leading_to(&elf, &wanted);
+            let searched = Places::default().leading_to(&elf, &wanted, None);
             assert!(indexed.iter().all(|place| searched.contains(place)));
             // The search has no look at opcodes: what it finds besides is in no instruction.
             for place in searched.iter().filter(|place| !indexed.contains(place)) {

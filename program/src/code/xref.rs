@@ -61,114 +61,57 @@ pub struct Reference {
     pub kind: ReferenceKind,
 }
 
-impl Code<'_> {
-    /// Direct calls and tail calls of a function, by address: through its entry, its PLT stub or its GOT slot.
+impl<'a> Code<'a> {
+    /// Searches all code for calls and references.
+    #[must_use]
+    pub fn everywhere(&self) -> Search<'_, 'a> {
+        Search {
+            code: self,
+            within: None,
+        }
+    }
+
+    /// Searches some code, ranges in order, for calls and references: that which can name what is searched.
+    #[must_use]
+    pub fn within<'c>(&'c self, ranges: &'c [LinkRange]) -> Search<'c, 'a> {
+        Search {
+            code: self,
+            within: Some(ranges),
+        }
+    }
+
+    /// [`Search::callers_of`] everywhere.
     #[must_use]
     pub fn callers_of(&self, function: FunctionId) -> Vec<CallSite> {
-        let Some(entry) = self.functions().get(function).map(|function| function.entry) else {
-            return Vec::new();
-        };
-        self.calls_to(Target::Function(function), |linkage| {
-            linkage == Linkage::Local(entry) || linkage == Linkage::Resolved(entry)
-        })
+        self.everywhere().callers_of(function)
     }
 
     /// Calls of a function of another file.
     #[must_use]
     pub fn callers_of_import(&self, import: ImportId) -> Vec<CallSite> {
-        self.calls_to(Target::Import(import), |linkage| {
+        self.everywhere().calls_to(Target::Import(import), |linkage| {
             linkage == Linkage::Import(import)
         })
     }
 
-    fn calls_to(&self, target: Target, is_target: impl Fn(Linkage) -> bool) -> Vec<CallSite> {
-        let mut places: Vec<LinkAddr> = Vec::new();
-        if let Target::Function(function) = target {
-            places.extend(self.functions().get(function).map(|function| function.entry));
-        }
-        places.extend(
-            self.elf()
-                .stubs()
-                .iter()
-                .filter(|(_, linkage)| is_target(*linkage))
-                .map(|(stub, _)| *stub),
-        );
-        places.extend(self.elf().link_slots(&is_target));
-        let mut sites = Vec::new();
-        let mut note = |graph: &FlowGraph, ix: InstrIx| {
-            let Some(block) = graph.block_of(ix).and_then(|block| graph.block(block)) else {
-                return;
-            };
-            if block.last() == ix && block.exit.target() == Some(target) {
-                let tail = matches!(block.exit, Exit::TailCall(_) | Exit::ConditionalTailCall(_));
-                sites.extend(graph.addr(ix).map(|at| CallSite {
-                    caller: graph.function,
-                    at,
-                    tail,
-                }));
-            }
-        };
-        for place in places {
-            self.each_reference(&(place..place.offset(1)), |graph, ix, _| note(graph, ix));
-            self.each_short_jump(place, &mut note);
-            // Hand-written code runs into the next function; there is nothing to search for then.
-            if let Some((graph, ix)) = self.instruction_around(place.offset(-1)) {
-                note(&graph, ix);
-            }
-        }
-        sites.sort_unstable_by_key(|site| (site.at, site.caller));
-        sites.dedup();
-        sites
-    }
-
-    /// Where the address `addr` is taken: by instructions, and by pointers in data.
+    /// [`Search::address_taken`] everywhere.
     #[must_use]
     pub fn address_taken(&self, addr: LinkAddr) -> Vec<AddressTaken> {
-        let mut taken = Vec::new();
-        self.each_reference(&(addr..addr.offset(1)), |graph, ix, kind| {
-            if kind == Some(ReferenceKind::Address) {
-                taken.extend(graph.addr(ix).map(|at| AddressTaken::Code {
-                    function: graph.function,
-                    at,
-                }));
-            }
-        });
-        for slot in self.elf().slots_holding(addr) {
-            if !self.elf().is_link_slot(slot) {
-                taken.push(AddressTaken::Data(slot));
-                continue;
-            }
-            // `mov f@GOTPCREL(%rip),%rax` takes the address through the linker's slot.
-            self.each_reference(&(slot..slot.offset(8)), |graph, ix, kind| {
-                if kind == Some(ReferenceKind::Read) {
-                    taken.extend(graph.addr(ix).map(|at| AddressTaken::Code {
-                        function: graph.function,
-                        at,
-                    }));
-                }
-            });
-        }
-        taken.sort_unstable();
-        taken.dedup();
-        taken
+        self.everywhere().address_taken(addr)
     }
 
-    /// Instructions that refer to a range of bytes (a global variable) by address, in address order.
+    /// [`Search::references_to`] everywhere.
     #[must_use]
     pub fn references_to(&self, range: &LinkRange) -> Vec<Reference> {
-        let mut references = Vec::new();
-        self.each_reference(range, |graph, ix, kind| {
-            if let (Some(kind), Some(at)) = (kind, graph.addr(ix)) {
-                references.push(Reference {
-                    function: graph.function,
-                    at,
-                    kind,
-                });
-            }
-        });
-        references.sort_unstable_by_key(|reference| (reference.at, reference.function));
-        references.dedup();
-        references
+        self.everywhere().references_to(range)
+    }
+
+    /// The pointers in data that hold an address when the program starts, the linker's own left out.
+    #[must_use]
+    pub fn pointers_to(&self, addr: LinkAddr) -> Vec<LinkAddr> {
+        let mut slots = self.elf().slots_holding(addr);
+        slots.retain(|slot| !self.elf().is_link_slot(*slot));
+        slots
     }
 
     /// Instructions that refer to a thread-local variable by its offset from the thread pointer, in address
@@ -207,17 +150,136 @@ impl Code<'_> {
         references
     }
 
+    /// The instruction that a byte of code is part of.
+    fn instruction_around(&self, place: LinkAddr) -> Option<(Arc<FlowGraph>, InstrIx)> {
+        let graph = self.flow(self.functions().at(place)?);
+        let ix = graph.containing(place)?;
+        Some((graph, ix))
+    }
+}
+
+/// A search for calls and references in some of the code.
+#[derive(Clone, Copy)]
+pub struct Search<'c, 'a> {
+    code: &'c Code<'a>,
+    within: Option<&'c [LinkRange]>,
+}
+
+impl Search<'_, '_> {
+    /// Direct calls and tail calls of a function, by address: through its entry, its PLT stub or its GOT slot.
+    #[must_use]
+    pub fn callers_of(self, function: FunctionId) -> Vec<CallSite> {
+        let Some(entry) = self.code.functions().get(function).map(|function| function.entry) else {
+            return Vec::new();
+        };
+        self.calls_to(Target::Function(function), |linkage| {
+            linkage == Linkage::Local(entry) || linkage == Linkage::Resolved(entry)
+        })
+    }
+
+    fn calls_to(self, target: Target, is_target: impl Fn(Linkage) -> bool) -> Vec<CallSite> {
+        let mut places: Vec<LinkAddr> = Vec::new();
+        if let Target::Function(function) = target {
+            places.extend(self.code.functions().get(function).map(|function| function.entry));
+        }
+        places.extend(
+            self.code
+                .elf()
+                .stubs()
+                .iter()
+                .filter(|(_, linkage)| is_target(*linkage))
+                .map(|(stub, _)| *stub),
+        );
+        places.extend(self.code.elf().link_slots(&is_target));
+        let mut sites = Vec::new();
+        let mut note = |graph: &FlowGraph, ix: InstrIx| {
+            let Some(block) = graph.block_of(ix).and_then(|block| graph.block(block)) else {
+                return;
+            };
+            if block.last() == ix && block.exit.target() == Some(target) {
+                let tail = matches!(block.exit, Exit::TailCall(_) | Exit::ConditionalTailCall(_));
+                sites.extend(graph.addr(ix).map(|at| CallSite {
+                    caller: graph.function,
+                    at,
+                    tail,
+                }));
+            }
+        };
+        for place in places {
+            self.each_reference(&(place..place.offset(1)), |graph, ix, _| note(graph, ix));
+            self.each_short_jump(place, &mut note);
+            // Hand-written code runs into the next function; there is nothing to search for then.
+            if let Some((graph, ix)) = self.code.instruction_around(place.offset(-1)) {
+                note(&graph, ix);
+            }
+        }
+        sites.sort_unstable_by_key(|site| (site.at, site.caller));
+        sites.dedup();
+        sites
+    }
+
+    /// Where the address `addr` is taken: by instructions, and by pointers in data.
+    #[must_use]
+    pub fn address_taken(self, addr: LinkAddr) -> Vec<AddressTaken> {
+        let mut taken = Vec::new();
+        self.each_reference(&(addr..addr.offset(1)), |graph, ix, kind| {
+            if kind == Some(ReferenceKind::Address) {
+                taken.extend(graph.addr(ix).map(|at| AddressTaken::Code {
+                    function: graph.function,
+                    at,
+                }));
+            }
+        });
+        for slot in self.code.elf().slots_holding(addr) {
+            if !self.code.elf().is_link_slot(slot) {
+                taken.push(AddressTaken::Data(slot));
+                continue;
+            }
+            // `mov f@GOTPCREL(%rip),%rax` takes the address through the linker's slot.
+            self.each_reference(&(slot..slot.offset(8)), |graph, ix, kind| {
+                if kind == Some(ReferenceKind::Read) {
+                    taken.extend(graph.addr(ix).map(|at| AddressTaken::Code {
+                        function: graph.function,
+                        at,
+                    }));
+                }
+            });
+        }
+        taken.sort_unstable();
+        taken.dedup();
+        taken
+    }
+
+    /// Instructions that refer to a range of bytes (a global variable) by address, in address order.
+    #[must_use]
+    pub fn references_to(self, range: &LinkRange) -> Vec<Reference> {
+        let mut references = Vec::new();
+        self.each_reference(range, |graph, ix, kind| {
+            if let (Some(kind), Some(at)) = (kind, graph.addr(ix)) {
+                references.push(Reference {
+                    function: graph.function,
+                    at,
+                    kind,
+                });
+            }
+        });
+        references.sort_unstable_by_key(|reference| (reference.at, reference.function));
+        references.dedup();
+        references
+    }
+
     /// Calls `each` for every instruction that refers to the range, with what it does (`None` for jumps and calls).
     fn each_reference(
-        &self,
+        self,
         range: &LinkRange,
         mut each: impl FnMut(&FlowGraph, InstrIx, Option<ReferenceKind>),
     ) {
         if range.start >= range.end {
             return;
         }
-        for place in self.places.leading_to(self.elf(), range) {
-            let Some((graph, ix)) = self.instruction_around(place) else {
+        let places = self.code.places.leading_to(self.code.elf(), range, self.within);
+        for &place in places.iter() {
+            let Some((graph, ix)) = self.code.instruction_around(place) else {
                 continue;
             };
             let kind = graph.instruction(ix).and_then(|found| refers(found, range));
@@ -229,28 +291,21 @@ impl Code<'_> {
 
     /// Calls `each` for every jump to an address that has one byte of displacement: gcc ends functions so
     /// that call their neighbour last.
-    fn each_short_jump(&self, to: LinkAddr, mut each: impl FnMut(&FlowGraph, InstrIx)) {
-        for code in self.elf().code_ranges() {
+    fn each_short_jump(self, to: LinkAddr, mut each: impl FnMut(&FlowGraph, InstrIx)) {
+        for code in self.code.elf().code_ranges() {
             // Such a jump begins at most so far before its target, and ends at most so far behind.
             let start = code.start.max(LinkAddr(to.0.saturating_sub(SHORT)));
             let end = code.end.min(LinkAddr(to.0.saturating_add(SHORT)));
             let len = end.0.saturating_sub(start.0);
-            let bytes = self.elf().bytes_at(start, len).unwrap_or_default();
+            let bytes = self.code.elf().bytes_at(start, len).unwrap_or_default();
             for place in short_jumps(bytes, start, to) {
-                if let Some((graph, ix)) = self.instruction_around(place)
+                if let Some((graph, ix)) = self.code.instruction_around(place)
                     && graph.addr(ix) == Some(place)
                 {
                     each(&graph, ix);
                 }
             }
         }
-    }
-
-    /// The instruction that a byte of code is part of.
-    fn instruction_around(&self, place: LinkAddr) -> Option<(Arc<FlowGraph>, InstrIx)> {
-        let graph = self.flow(self.functions().at(place)?);
-        let ix = graph.containing(place)?;
-        Some((graph, ix))
     }
 }
 
