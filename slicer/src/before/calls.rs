@@ -6,9 +6,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
-use program::code::{AddressTaken, Block, FlowGraph, InstrIx, ReferenceKind};
+use program::code::{AddressTaken, Block, FlowGraph, InstrIx, ReferenceKind, Target};
 use program::elf::ElfKind;
-use program::{FunctionRef, LinkAddr, LinkRange, Module, ModuleId, Pc, Program};
+use program::{FunctionRef, LinkAddr, LinkRange, Module, Pc, Program};
 
 use super::{Before, Calls, Frame, Link, Position, Root, Site};
 use crate::cfg::{Cfg, with_exceptions};
@@ -94,19 +94,12 @@ impl<'p, 'a> ProgramCalls<'p, 'a> {
         for creator in &creators {
             sites.extend(self.site(creator.creator, creator.at.addr, Link::Creation));
         }
-        let Some(entry) = module
-            .code()
-            .functions()
-            .get(function.function)
-            .map(|function| function.entry)
-        else {
-            return sites;
-        };
         // What a library wraps a thread's routine in stands in a table that was made for that thread alone.
         if creators.iter().any(|site| site.is_wrapped_in(function)) {
             return sorted(sites);
         }
-        for (at, user) in self.users(function.module, module, entry, 0) {
+        let taken = module.address_taken(function.function);
+        for (at, user) in self.users(function, module, taken, 0) {
             // What a creation call passes on is that creation, and no call from elsewhere.
             let passed = creators
                 .iter()
@@ -123,22 +116,23 @@ impl<'p, 'a> ProgramCalls<'p, 'a> {
         sorted(sites)
     }
 
-    /// The instructions that take an address, directly or through tables in data.
+    /// The instructions that take an address, of the function or of tables that lead to it, directly or through
+    /// more tables in data.
     fn users(
         &self,
-        id: ModuleId,
+        of: FunctionRef,
         module: &Module<'_>,
-        addr: LinkAddr,
+        taken: Vec<AddressTaken>,
         depth: u32,
     ) -> Vec<(LinkAddr, FunctionRef)> {
-        let in_module = |function| FunctionRef { module: id, function };
+        let in_module = |function| FunctionRef { function, ..of };
         let mut users = Vec::new();
-        for taken in module.code().address_taken(addr) {
+        for taken in taken {
             match taken {
                 AddressTaken::Code { function, at } => users.push((at, in_module(function))),
                 AddressTaken::Data(slot) if depth < MAX_TABLES && !in_start_table(module, slot) => {
                     let object = table_around(module, slot);
-                    let references = module.code().references_to(&object);
+                    let references = module.references_to_table(&object, of.function);
                     let reading = references
                         .iter()
                         .filter(|reference| reference.kind != ReferenceKind::Write);
@@ -147,7 +141,8 @@ impl<'p, 'a> ProgramCalls<'p, 'a> {
                     // to its third slot.
                     let starts = [object.start, object.start.offset(16)];
                     for start in starts.into_iter().filter(|start| object.contains(start)) {
-                        users.extend(self.users(id, module, start, depth + 1));
+                        let taken = module.table_taken(start, of.function);
+                        users.extend(self.users(of, module, taken, depth + 1));
                     }
                 }
                 AddressTaken::Data(_) => {}
@@ -246,12 +241,8 @@ impl Calls for ProgramCalls<'_, '_> {
         if function.symbol == Some("_fini") {
             return Some(Root::End);
         }
-        let holders = module.code().address_taken(function.entry);
-        let held_in = |names: &[&str]| {
-            holders
-                .iter()
-                .any(|taken| matches!(taken, AddressTaken::Data(slot) if in_section(module, names, *slot)))
-        };
+        let holders = module.code().pointers_to(function.entry);
+        let held_in = |names: &[&str]| holders.iter().any(|slot| in_section(module, names, *slot));
         if held_in(&START) {
             return Some(Root::Start);
         }
@@ -262,6 +253,29 @@ impl Calls for ProgramCalls<'_, '_> {
             .symbol
             .is_some_and(|symbol| module.exported(symbol).is_some());
         (!executable && exported).then_some(Root::Outside)
+    }
+
+    fn callees(&self, function: FunctionRef) -> Vec<(Position, FunctionRef)> {
+        let Some(module) = self.program.module(function.module) else {
+            return Vec::new();
+        };
+        let flow = module.code().flow(function.function);
+        let calls = flow.calls().filter_map(|(ix, target, _)| {
+            let Target::Function(callee) = target else {
+                return None;
+            };
+            let callee = FunctionRef {
+                function: callee,
+                ..function
+            };
+            let own = !self.program.symbol(callee).is_some_and(names::is_library);
+            let position = Position {
+                block: flow.block_of(ix)?.0 as usize,
+                instruction: ix.0,
+            };
+            own.then_some((position, callee))
+        });
+        calls.collect()
     }
 
     fn joins(&self, site: &Site<FunctionRef>) -> Joins {

@@ -6,8 +6,9 @@
 //! beside) the point where they stand. Every other function counts if a chain of calls, thread creations or
 //! taken addresses leads to it from such a part or from where programs start ([`Before::has_run`]).
 //!
-//! The question is asked about single functions and answered backwards from each, so a few questions about
-//! a big program look at little of it. The graph behind it is a trait, so that the rules can be tested on
+//! The question is asked about single functions. Mostly the answer is a few calls away from the spine; where
+//! it is not, it is searched for backwards from the function. A few questions about a big program look at
+//! little of it. The graph behind it is a trait, so that the rules can be tested on
 //! drawings.
 
 pub mod calls;
@@ -17,7 +18,7 @@ mod spine;
 #[cfg(test)]
 mod tests;
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -75,6 +76,9 @@ pub trait Calls {
     /// Every place that makes `function` run.
     fn sites(&self, function: Self::Function) -> Vec<Site<Self::Function>>;
 
+    /// Some of the functions that `function` calls, with where: those that are known without a search.
+    fn callees(&self, function: Self::Function) -> Vec<(Position, Self::Function)>;
+
     /// Whether, and how, `function` is run from outside.
     fn root(&self, function: Self::Function) -> Option<Root>;
 
@@ -98,6 +102,10 @@ impl<C: Calls + ?Sized> Calls for Rc<C> {
 
     fn sites(&self, function: C::Function) -> Vec<Site<C::Function>> {
         (**self).sites(function)
+    }
+
+    fn callees(&self, function: C::Function) -> Vec<(Position, C::Function)> {
+        (**self).callees(function)
     }
 
     fn root(&self, function: C::Function) -> Option<Root> {
@@ -132,7 +140,11 @@ pub struct Before<C: Calls> {
     spine: Spine<C::Function>,
     /// Answers of [`Before::runs_whole`] so far.
     known: RefCell<BTreeMap<C::Function, bool>>,
+    near: OnceCell<BTreeSet<C::Function>>,
 }
+
+/// Functions whose calls are looked at forwards from the spine.
+const NEAR: usize = 64;
 
 impl<C: Calls> Before<C> {
     /// `failing` is the failing thread's stack, innermost frame first; it may end early, and then whatever
@@ -145,6 +157,7 @@ impl<C: Calls> Before<C> {
             calls,
             spine,
             known: RefCell::default(),
+            near: OnceCell::new(),
         }
     }
 
@@ -165,6 +178,9 @@ impl<C: Calls> Before<C> {
     fn runs_whole(&self, function: C::Function) -> bool {
         if let Some(&known) = self.known.borrow().get(&function) {
             return known;
+        }
+        if self.near().contains(&function) {
+            return true;
         }
         // Backwards from the function to something that certainly can run.
         let mut came_from: BTreeMap<C::Function, C::Function> = BTreeMap::new();
@@ -195,6 +211,25 @@ impl<C: Calls> Before<C> {
             .borrow_mut()
             .extend(seen.into_iter().map(|function| (function, false)));
         false
+    }
+
+    /// Functions that were called from parts of the spine that were passed, and functions that those call.
+    fn near(&self) -> &BTreeSet<C::Function> {
+        self.near.get_or_init(|| {
+            let mut found = BTreeSet::new();
+            let mut queue = VecDeque::new();
+            for (function, parts) in self.spine.functions() {
+                let passed = self.calls.callees(function).into_iter();
+                let passed = passed.filter(|(position, _)| parts.has_passed(*position));
+                queue.extend(passed.map(|(_, callee)| callee));
+            }
+            while let Some(function) = queue.pop_front() {
+                if found.insert(function) && found.len() <= NEAR {
+                    queue.extend(self.calls.callees(function).into_iter().map(|(_, callee)| callee));
+                }
+            }
+            found
+        })
     }
 
     fn starts_itself(&self, function: C::Function) -> bool {

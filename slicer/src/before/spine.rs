@@ -82,6 +82,11 @@ impl<F: Copy + Ord> Spine<F> {
         builder.finish()
     }
 
+    /// The functions of the spine, with the parts of each that count.
+    pub(super) fn functions(&self) -> impl Iterator<Item = (F, &Parts)> {
+        self.parts.iter().map(|(function, parts)| (*function, parts))
+    }
+
     pub(super) fn contains(&self, function: F) -> bool {
         self.parts.contains_key(&function)
     }

@@ -81,6 +81,12 @@ impl Calls for &Drawing {
             .collect()
     }
 
+    fn callees(&self, function: usize) -> Vec<(Position, usize)> {
+        let here = self.sites.iter().filter(|(_, site)| site.function == function);
+        let calls = here.filter(|(_, site)| site.link == Link::Call);
+        calls.map(|(to, site)| (site.position, *to)).collect()
+    }
+
     fn root(&self, function: usize) -> Option<Root> {
         self.roots
             .iter()

@@ -4,14 +4,14 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 
 use program::values::{Base, Gpr, Place};
-use program::{FunctionRef, Pc, Program};
+use program::{Attribution, FunctionRef, Pc, Program};
 
 use super::criterion::Criterion;
 use crate::before::calls::ProgramCalls;
 use crate::before::{Before, Position};
 use crate::dependence::effects::RegisterSet;
 use crate::dependence::location::Location;
-use crate::threads::ThreadModel;
+use crate::threads::{ThreadModel, names};
 use crate::view::FunctionView;
 
 /// A failing point and what can have run before it.
@@ -92,15 +92,26 @@ impl<'p, 'a> Around<'p, 'a> {
 }
 
 /// The part of a stack that is in the program's own modules. What a library called back is followed from
-/// the callback's own callers.
+/// the callback's own callers. Where library code was compiled into the program and the stack begins in it,
+/// the first function of the program itself tells more about who started all that.
 fn own_part(program: &Program<'_>, stack: impl Iterator<Item = Pc>) -> Vec<Pc> {
-    stack
+    let mut own: Vec<Pc> = stack
         .take_while(|pc| {
             program
                 .module(pc.module)
                 .is_some_and(|module| !module.is_library())
         })
-        .collect()
+        .collect();
+    let is_library = |pc: &Pc| {
+        let function = program.function_at(*pc);
+        let symbol = function.and_then(|function| program.symbol(function));
+        symbol.is_some_and(names::is_library)
+            && !matches!(program.statement_at(*pc), Attribution::Statement(_))
+    };
+    while own.len() > 1 && own.last().is_some_and(is_library) {
+        own.pop();
+    }
+    own
 }
 
 /// A start routine's location at its entry, as its creator names it before the creating call.

@@ -18,7 +18,7 @@ impl<'p, 'a> Slice<'p, 'a> {
         let Some(module) = self.program.module(reader.module) else {
             return;
         };
-        for function in functions_using(module, &wanted) {
+        for function in functions_using(module, &wanted, reader.function) {
             let id = FunctionRef {
                 module: reader.module,
                 function,
@@ -48,13 +48,14 @@ impl<'p, 'a> Slice<'p, 'a> {
     }
 }
 
-/// The functions that name a variable by its address.
-fn functions_using(module: &Module<'_>, variable: &Location) -> Vec<FunctionId> {
+/// The functions that name a variable by its address; `reader` is one of them.
+fn functions_using(module: &Module<'_>, variable: &Location, reader: FunctionId) -> Vec<FunctionId> {
     let references = match *variable {
         // Read-only data has no writers, and a string constant is not worth a scan.
         Location::Static { addr, width } if module.is_variable(addr) => {
             let object = module.object_around(addr, width);
-            module.code().references_to(&object)
+            let user = module.code().functions().get(reader).map(|reader| reader.entry);
+            user.map_or_else(Vec::new, |user| module.references_to(&object, user))
         }
         Location::Thread { offset, .. } => module.code().references_to_thread_local(offset),
         _ => Vec::new(),

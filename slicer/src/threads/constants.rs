@@ -121,7 +121,9 @@ impl Search<'_, '_, '_> {
         if table || !at.module.elf().segments().is_writable(addr) {
             return;
         }
-        for reference in at.module.code().references_to(&(addr..addr.offset(8))) {
+        let user = at.module.code().functions().get(at.id.function);
+        let user = user.map_or(addr, |function| function.entry);
+        for reference in at.module.references_to(&(addr..addr.offset(8)), user) {
             if reference.kind == ReferenceKind::Write {
                 self.stored(Pc {
                     module: at.id.module,

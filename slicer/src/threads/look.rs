@@ -144,6 +144,14 @@ impl<'p, 'a> Look<'p, 'a> {
         Some((looked, ix))
     }
 
+    /// Whom a call through a register calls, where the register holds a known address.
+    pub(crate) fn through_register(&self, function: FunctionRef, call: InstrIx) -> Option<FunctionRef> {
+        let module = self.program.module(function.module)?;
+        let flow = module.code().flow(function.function);
+        let register = flow.instruction(call)?.op0_kind() == OpKind::Register;
+        register.then(|| self.at(function)?.through_register(call))?
+    }
+
     /// A function's symbol.
     pub(crate) fn symbol(&self, id: FunctionRef) -> Option<&'a str> {
         self.program.symbol(id)

@@ -1,14 +1,14 @@
 //! The thread model: every place that creates a thread.
 
-use std::cell::OnceCell;
-use std::collections::BTreeSet;
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeSet, HashMap};
 
 use program::code::{AddressTaken, InstrIx};
 use program::elf::{ImportId, Pointer};
 use program::values::Gpr;
 use program::{FunctionRef, LinkAddr, Pc, Program};
 
-use super::candidates::{self, Ways};
+use super::candidates::{self, Below, Ways};
 use super::look::{Look, Looked};
 use super::names::{self, CreationKind};
 use super::tables::{Style, routine_before};
@@ -56,6 +56,13 @@ pub struct ThreadModel<'p, 'a> {
     pub(super) look: Look<'p, 'a>,
     calls: OnceCell<Vec<Creating>>,
     all: OnceCell<Vec<CreationSite>>,
+    creators: RefCell<HashMap<FunctionRef, Vec<CreationSite>>>,
+}
+
+fn sorted(mut sites: Vec<CreationSite>) -> Vec<CreationSite> {
+    sites.sort_unstable();
+    sites.dedup();
+    sites
 }
 
 /// A call that creates a thread.
@@ -75,6 +82,7 @@ impl<'p, 'a> ThreadModel<'p, 'a> {
             look: Look::new(program),
             calls: OnceCell::new(),
             all: OnceCell::new(),
+            creators: RefCell::default(),
         }
     }
 
@@ -94,28 +102,77 @@ impl<'p, 'a> ThreadModel<'p, 'a> {
 
     /// The places that create threads which start with this function.
     #[must_use]
-    pub fn creators_of(&self, routine: FunctionRef) -> Vec<&CreationSite> {
+    pub fn creators_of(&self, routine: FunctionRef) -> Vec<CreationSite> {
+        if let Some(known) = self.creators.borrow().get(&routine) {
+            return known.clone();
+        }
+        let found = self.find_creators_of(routine);
+        self.creators.borrow_mut().insert(routine, found.clone());
+        found
+    }
+
+    fn find_creators_of(&self, routine: FunctionRef) -> Vec<CreationSite> {
+        let module = self.look.program.module(routine.module);
+        if module.is_none_or(|module| module.is_start(routine.function)) {
+            return Vec::new();
+        }
         let ways = Ways::to(&self.look, routine);
-        let may_start = |creating: &Creating| {
-            let style = match creating.kind {
-                CreationKind::Pthread | CreationKind::C11 => return true,
-                CreationKind::StdThread => Style::Cpp,
-                CreationKind::Rust => Style::Rust,
-            };
-            let Some((at, ix)) = self.look.around(creating.call) else {
-                return true;
-            };
-            let creator = self.look.program.function_at(creating.call);
-            let entry = routine_before(&self.look, &at, ix, style);
-            creator.is_none_or(|creator| ways.may_start(entry, creator))
-        };
         let starts = |site: &CreationSite| site.entry == Some(routine) || site.routine == Some(routine);
+        if let Some(near) = self.creators_along(&ways, starts) {
+            return near;
+        }
+        let may_start = |creating: &Creating| self.may_start(&ways, creating.call, creating.kind);
         self.sites_where(may_start, starts)
+    }
+
+    fn may_start(&self, ways: &Ways, call: Pc, kind: CreationKind) -> bool {
+        let style = match kind {
+            CreationKind::Pthread | CreationKind::C11 => return true,
+            CreationKind::StdThread => Style::Cpp,
+            CreationKind::Rust => Style::Rust,
+        };
+        let Some((at, ix)) = self.look.around(call) else {
+            return true;
+        };
+        let entry = routine_before(&self.look, &at, ix, style);
+        ways.may_start(entry, at.id)
+    }
+
+    /// The places that create threads, looked for where the routine's address is made, and in library code
+    /// from there. `None` when this does not explain what the address is made for: somebody may store it and
+    /// somebody else start it.
+    fn creators_along(
+        &self,
+        ways: &Ways,
+        starts: impl Fn(&CreationSite) -> bool,
+    ) -> Option<Vec<CreationSite>> {
+        if !ways.is_made() {
+            return Some(Vec::new());
+        }
+        let makers = ways.own_makers(&self.look);
+        let below = Below::new(&self.look, makers.iter().copied())?;
+        let calls = candidates::creating_calls(&self.look, &ways.functions()?).into_iter();
+        let calls = calls.filter(|&(call, kind)| self.may_start(ways, call, kind));
+        let sites = calls.flat_map(|(call, kind)| self.examine(call, kind, &|id| self.calls_of(&below, id)));
+        let found: Vec<CreationSite> = sorted(sites.filter(starts).collect());
+        let explained = |maker: &FunctionRef| {
+            let functions = |pc: &Pc| self.look.program.function_at(*pc);
+            found.iter().any(|site| {
+                site.creator == *maker || site.through.iter().filter_map(functions).any(|at| at == *maker)
+            })
+        };
+        (!found.is_empty() && makers.iter().all(explained)).then_some(found)
+    }
+
+    /// The calls of a function that matter: below some functions, those; else all.
+    fn calls_of(&self, below: &Below, function: FunctionRef) -> Vec<Pc> {
+        let known = below.callers_of(function).map(<[Pc]>::to_vec);
+        known.unwrap_or_else(|| self.look.program.callers_of(function))
     }
 
     /// The threads that the call at `pc` creates.
     #[must_use]
-    pub fn created_at(&self, pc: Pc) -> Vec<&CreationSite> {
+    pub fn created_at(&self, pc: Pc) -> Vec<CreationSite> {
         let function = self.look.program.function_at(pc);
         self.sites_where(
             |creating| self.may_be_in(creating, function),
@@ -124,15 +181,18 @@ impl<'p, 'a> ThreadModel<'p, 'a> {
     }
 
     /// The threads that a function creates.
-    pub(super) fn created_in(&self, creator: FunctionRef) -> Vec<&CreationSite> {
-        self.sites_where(
-            |creating| self.may_be_in(creating, Some(creator)),
-            |site| site.creator == creator,
-        )
+    pub(super) fn created_in(&self, creator: FunctionRef) -> Vec<CreationSite> {
+        let is_here = |site: &CreationSite| site.creator == creator;
+        let Some(below) = Below::new(&self.look, std::iter::once(creator)) else {
+            return self.sites_where(|creating| self.may_be_in(creating, Some(creator)), is_here);
+        };
+        let calls = candidates::creating_calls(&self.look, &below.functions).into_iter();
+        let sites = calls.flat_map(|(call, kind)| self.examine(call, kind, &|id| self.calls_of(&below, id)));
+        sorted(sites.filter(is_here).collect())
     }
 
     /// The threads that closures create which are written inside a function.
-    pub(super) fn created_by_closures_of(&self, function: FunctionRef) -> Vec<&CreationSite> {
+    pub(super) fn created_by_closures_of(&self, function: FunctionRef) -> Vec<CreationSite> {
         let Some(outer) = self.look.symbol(function) else {
             return Vec::new();
         };
@@ -153,13 +213,10 @@ impl<'p, 'a> ThreadModel<'p, 'a> {
         &self,
         candidate: impl Fn(&Creating) -> bool,
         wanted: impl Fn(&CreationSite) -> bool,
-    ) -> Vec<&CreationSite> {
+    ) -> Vec<CreationSite> {
         let candidates = self.calls().iter().filter(|creating| candidate(creating));
         let sites = candidates.flat_map(|creating| self.sites(creating));
-        let mut found: Vec<_> = sites.filter(|site| wanted(site)).collect();
-        found.sort_unstable();
-        found.dedup();
-        found
+        sorted(sites.filter(|site| wanted(site)).cloned().collect())
     }
 
     fn may_be_in(&self, creating: &Creating, function: Option<FunctionRef>) -> bool {
@@ -188,9 +245,11 @@ impl<'p, 'a> ThreadModel<'p, 'a> {
     }
 
     fn sites<'c>(&self, creating: &'c Creating) -> &'c [CreationSite] {
-        creating
-            .sites
-            .get_or_init(|| self.examine(creating.call, creating.kind))
+        creating.sites.get_or_init(|| {
+            self.examine(creating.call, creating.kind, &|id| {
+                self.look.program.callers_of(id)
+            })
+        })
     }
 
     /// Calls of functions that create threads, in the order of addresses.
@@ -286,15 +345,21 @@ impl<'p, 'a> ThreadModel<'p, 'a> {
             .collect()
     }
 
-    fn examine(&self, call: Pc, kind: CreationKind) -> Vec<CreationSite> {
+    /// The threads that a creating call creates; `callers` tells who calls a function.
+    fn examine(
+        &self,
+        call: Pc,
+        kind: CreationKind,
+        callers: &dyn Fn(FunctionRef) -> Vec<Pc>,
+    ) -> Vec<CreationSite> {
         let Some((at, ix)) = self.look.around(call) else {
             return Vec::new();
         };
         match kind {
             CreationKind::Pthread => self.with_pointer(&at, ix, call, kind, (Gpr::RDX, Gpr::RCX)),
             CreationKind::C11 => self.with_pointer(&at, ix, call, kind, (Gpr::RSI, Gpr::RDX)),
-            CreationKind::StdThread => self.with_object(&at, ix, call, kind, Style::Cpp),
-            CreationKind::Rust => self.with_object(&at, ix, call, kind, Style::Rust),
+            CreationKind::StdThread => self.with_object(&at, ix, call, (kind, Style::Cpp), callers),
+            CreationKind::Rust => self.with_object(&at, ix, call, (kind, Style::Rust), callers),
         }
     }
 
@@ -337,8 +402,8 @@ impl<'p, 'a> ThreadModel<'p, 'a> {
         at: &Looked<'p, 'a>,
         ix: InstrIx,
         call: Pc,
-        kind: CreationKind,
-        style: Style,
+        (kind, style): (CreationKind, Style),
+        callers: &dyn Fn(FunctionRef) -> Vec<Pc>,
     ) -> Vec<CreationSite> {
         let entry = routine_before(&self.look, at, ix, style);
         let routine = entry.and_then(|entry| own::first_own(&self.look, entry));
@@ -351,8 +416,8 @@ impl<'p, 'a> ThreadModel<'p, 'a> {
                 continue;
             };
             let own_code = own::is_own(&self.look, outer.id);
-            let callers = self.look.program.callers_of(outer.id);
-            if own_code || callers.is_empty() || chain.len() > MAX_LEVELS {
+            let callers = if own_code { Vec::new() } else { callers(outer.id) };
+            if callers.is_empty() || chain.len() > MAX_LEVELS {
                 // Otherwise the routine is behind a pointer that is passed to or stored by one of the calls.
                 let pointer = || self.pointer_along(&chain);
                 sites.push(CreationSite {
