@@ -20,11 +20,14 @@ const SEARCHES: usize = 24;
 /// Bytes that one thread takes at a time.
 const CHUNK: usize = 1 << 20;
 
+/// Places by the start and the end of what they lead to.
+type Known = HashMap<(LinkAddr, LinkAddr), Arc<[LinkAddr]>>;
+
 /// Finds displacements by where they lead.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     /// What searches of all code found.
-    known: Mutex<HashMap<(LinkAddr, LinkAddr), Arc<[LinkAddr]>>>,
+    known: Mutex<Known>,
     index: OnceLock<Option<Index>>,
 }
 
