@@ -4,6 +4,7 @@
 //! sound, behind calls that are safe to use.
 
 pub mod bpf;
+pub mod capability;
 pub mod files;
 mod ids;
 pub mod perf;

@@ -173,3 +173,17 @@ pub(super) fn explain(what: String, whose: Whose, error: io::Error) -> PerfError
         _ => PerfError::System { what, source: error },
     }
 }
+
+/// Opens and closes an event of one of the processor's own units on the calling thread.
+pub(crate) fn try_open_pmu(kind: u32) -> Result<(), PerfError> {
+    let whose = Whose::Thread(Tid(0));
+    let mut attr = attributes(kind, 0);
+    attr.sample_type = 0;
+    attr.sample_regs_user = 0;
+    attr.set_use_clockid(0);
+    attr.set_disabled(1);
+    match Event::open(attr, whose, None) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(explain("an event of the processor".to_owned(), whose, error)),
+    }
+}

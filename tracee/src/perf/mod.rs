@@ -21,6 +21,7 @@ mod uprobe;
 
 pub use breakpoint::{Breakpoint, DEBUG_REGISTERS, Delivery, Follow, Range, Start, Trigger, free_registers};
 pub use error::PerfError;
+pub(crate) use event::try_open_pmu;
 pub use file_limit::{FileLimit, original_file_limit};
 pub use record::{Mapping, Origin, Record, Sample, Task};
 pub(crate) use rings::poll;

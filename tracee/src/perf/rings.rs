@@ -113,7 +113,14 @@ impl Rings {
                 revents: 0,
             })
             .collect();
-        poll(&mut fds, timeout.min(TICK)).map_err(PerfError::system("waiting for perf records"))
+        let timeout = timeout.min(TICK);
+        poll(&mut fds, timeout).map_err(PerfError::system("waiting for perf records"))?;
+        // A ring whose owner's thread has ended says so at once, for ever.
+        let news = |events| fds.iter().any(|fd| fd.revents & events != 0);
+        if news(libc::POLLHUP) && !news(libc::POLLIN) {
+            std::thread::sleep(timeout);
+        }
+        Ok(())
     }
 
     /// Reads what is there, in order of time. The newest records are held back until the next reading: one of
@@ -162,10 +169,6 @@ pub(crate) fn poll(fds: &mut [libc::pollfd], timeout: Duration) -> io::Result<()
     let error = io::Error::last_os_error();
     if ready < 0 && error.kind() != io::ErrorKind::Interrupted {
         return Err(error);
-    }
-    // A ring whose owner's thread has ended reports that at once, for ever.
-    if ready > 0 && fds.iter().all(|fd| fd.revents & libc::POLLIN == 0) {
-        std::thread::sleep(timeout);
     }
     Ok(())
 }
