@@ -10,13 +10,14 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use super::stop::Waited;
 use crate::ids::Tid;
 
 /// What came out of waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// A thread has something to tell.
-    Ready(Tid, i32),
+    Ready(Tid, Waited),
     /// The time is over.
     TimeOut,
     /// Nobody is left to wait for.
@@ -61,14 +62,14 @@ impl Alarm {
         &self.mask_before
     }
 
-    /// Waits for any thread that this thread traces.
+    /// Waits for any thread that this thread traces. What it has to tell is to be [`consume`]d.
     pub(super) fn wait_any(&self, deadline: Option<Instant>) -> io::Result<Outcome> {
-        let at_once = wait(-1, libc::WNOHANG)?;
+        let at_once = look(libc::P_ALL, 0, libc::WNOHANG)?;
         if at_once != Outcome::TimeOut {
             return Ok(at_once);
         }
         let Some(deadline) = deadline else {
-            return loop_interrupted(|| wait(-1, 0));
+            return loop_interrupted(|| look(libc::P_ALL, 0, 0));
         };
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -76,7 +77,7 @@ impl Alarm {
         }
         self.set(left, AGAIN)?;
         let outcome = loop {
-            match wait(-1, 0) {
+            match look(libc::P_ALL, 0, 0) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {
                     if Instant::now() >= deadline {
                         break Ok(Outcome::TimeOut);
@@ -118,8 +119,13 @@ impl Drop for Alarm {
 const AGAIN: Duration = Duration::from_millis(2);
 
 /// Waits for one traced thread, without a limit.
-pub(super) fn wait_for(tid: Tid) -> io::Result<Outcome> {
-    loop_interrupted(|| wait(tid.raw(), 0))
+pub(super) fn wait_for(tid: Tid) -> io::Result<Option<Waited>> {
+    let outcome = loop_interrupted(|| look(libc::P_PID, tid.0, 0))?;
+    let Outcome::Ready(tid, waited) = outcome else {
+        return Ok(None);
+    };
+    consume(tid, waited);
+    Ok(Some(waited))
 }
 
 fn loop_interrupted<T>(call: impl Fn() -> io::Result<T>) -> io::Result<T> {
@@ -132,18 +138,50 @@ fn loop_interrupted<T>(call: impl Fn() -> io::Result<T>) -> io::Result<T> {
 }
 
 /// `__WNOTHREAD`: the children of the host program's other threads are none of our business.
-fn wait(pid: i32, flags: i32) -> io::Result<Outcome> {
-    let mut status = 0;
-    // SAFETY: the kernel writes one int, and there is room for it.
-    let found = unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL | libc::__WNOTHREAD | flags) };
-    match u32::try_from(found) {
-        Ok(0) => Ok(Outcome::TimeOut),
-        Ok(tid) => Ok(Outcome::Ready(Tid(tid), status)),
-        Err(_) => match io::Error::last_os_error() {
+const WHOSE: i32 = libc::__WALL | libc::__WNOTHREAD;
+
+/// Looks who has something to tell, and lets the kernel keep it: see [`consume`].
+fn look(whom: libc::idtype_t, id: u32, flags: i32) -> io::Result<Outcome> {
+    let all = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT;
+    // SAFETY: all zeroes is a value of this plain structure.
+    let mut info: libc::siginfo_t = unsafe { mem::zeroed() };
+    // SAFETY: the kernel writes one siginfo_t, and there is room for it.
+    let asked = unsafe { libc::waitid(whom, id, &raw mut info, all | WHOSE | flags) };
+    if asked != 0 {
+        return match io::Error::last_os_error() {
             error if error.raw_os_error() == Some(libc::ECHILD) => Ok(Outcome::Nobody),
             error => Err(error),
-        },
+        };
     }
+    // SAFETY: waitid fills in the fields of SIGCHLD; without news they are the zeroes from above.
+    let (tid, status) = unsafe { (info.si_pid(), info.si_status()) };
+    Ok(match u32::try_from(tid) {
+        Ok(0) | Err(_) => Outcome::TimeOut,
+        Ok(tid) => Outcome::Ready(Tid(tid), Waited::of(wait_status(info.si_code, status))),
+    })
+}
+
+/// What `waitpid` would have said.
+fn wait_status(code: i32, status: i32) -> i32 {
+    match code {
+        libc::CLD_EXITED => (status & 0xff) << 8,
+        libc::CLD_KILLED => status & 0x7f,
+        libc::CLD_DUMPED => status & 0x7f | 0x80,
+        _ => status << 8 | 0x7f,
+    }
+}
+
+/// Takes from the kernel what was looked at. A stop that is taken leaves no trace when the tracer dies; one
+/// that is not has its signal delivered then. So a trap that is meant for us must be taken at once, and a
+/// signal of the target's own is better not taken at all: it would be lost.
+pub(super) fn consume(tid: Tid, waited: Waited) {
+    let kind = match waited {
+        Waited::Ended(_) => libc::WEXITED,
+        _ => libc::WSTOPPED,
+    };
+    // SAFETY: the kernel writes nothing when given no place to. A thread that was killed meanwhile has no stop
+    // to take, and its end is not asked for.
+    unsafe { libc::waitid(libc::P_PID, tid.0, ptr::null_mut(), kind | WHOSE | libc::WNOHANG) };
 }
 
 fn timespec(duration: Duration) -> libc::timespec {

@@ -7,12 +7,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::alarm::Outcome;
 use super::error::TraceError;
 use super::request;
 use super::siginfo::SigInfo;
-use super::stop::{Stop, Waited, What};
-use super::tracer::{Attached, Cause, Interrupts, Resume, State, Tracer, unless_gone};
+use super::stop::{Stop, What};
+use super::tracer::{Attached, Cause, Interrupts, Next, Resume, State, Tracer, unless_gone};
 use crate::ids::Tid;
 use crate::process::{Process, SignalSet, Status, ThreadState};
 
@@ -119,14 +118,8 @@ impl Tracer<Attached> {
     /// Waits until one thread is stopped; false if it ended. What the others do is told later.
     fn wait_for_stop(&mut self, tid: Tid) -> Result<bool, TraceError> {
         while self.threads.contains_key(&tid) && !self.is_stopped(tid) {
-            match self
-                .alarm
-                .wait_any(None)
-                .map_err(TraceError::refused("wait for threads"))?
-            {
-                Outcome::Ready(tid, status) => self.take(tid, Waited::of(status), Interrupts::Keep)?,
-                Outcome::TimeOut => (),
-                Outcome::Nobody => return Ok(false),
+            if self.take_next(None, Interrupts::Keep)? == Next::Nobody {
+                return Ok(false);
             }
         }
         Ok(self.threads.contains_key(&tid))

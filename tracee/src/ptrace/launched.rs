@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use super::alarm::{Alarm, Outcome};
+use super::alarm::Alarm;
 use super::error::{AttachError, TraceError};
 use super::launch::{Launch, Pipes};
-use super::stop::{End, Waited};
-use super::tracer::{Cause, Farewell, Interrupts, Launched, Resume, State, Thread, Tracer, unless_gone};
+use super::stop::End;
+use super::tracer::{
+    Cause, Farewell, Interrupts, Launched, Next, Resume, State, Thread, Tracer, unless_gone,
+};
 use super::{request, spawn};
 use crate::ids::Tid;
 use crate::process::Process;
@@ -55,20 +57,15 @@ impl Tracer<Launched> {
             if moving.is_empty() {
                 return Ok(moving);
             }
-            let outcome = self
-                .alarm
-                .wait_any(deadline)
-                .map_err(TraceError::refused("wait for threads"))?;
-            match outcome {
-                Outcome::Ready(tid, status) => {
-                    self.take(tid, Waited::of(status), Interrupts::Keep)?;
+            match self.take_next(deadline, Interrupts::Keep)? {
+                Next::Taken(tid) => {
                     // Passed over an event of its own, it runs again and can be asked again.
                     if self.moving().any(|moving| moving == tid) {
                         asked.remove(&tid);
                     }
                 }
-                Outcome::TimeOut => return Ok(moving),
-                Outcome::Nobody => return Ok(Vec::new()),
+                Next::TimeOut => return Ok(moving),
+                Next::Nobody => return Ok(Vec::new()),
             }
         }
     }

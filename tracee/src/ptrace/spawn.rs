@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::path::Path;
 use std::ptr;
 
-use super::alarm::{self, Outcome};
+use super::alarm;
 use super::error::{AttachError, LaunchError, TraceError};
 use super::inherited;
 use super::launch::{Launch, Pipes, Stream, c_path};
@@ -122,11 +122,11 @@ fn why(step: u8, path: &Path, folder: Option<&Path>, source: io::Error) -> Launc
 fn wait_for_exec(pid: Pid) -> Result<bool, TraceError> {
     let tid = pid.first_thread();
     loop {
-        let outcome = alarm::wait_for(tid).map_err(TraceError::refused("wait for the program's start"))?;
-        let Outcome::Ready(_, status) = outcome else {
+        let waited = alarm::wait_for(tid).map_err(TraceError::refused("wait for the program's start"))?;
+        let Some(waited) = waited else {
             return Ok(false);
         };
-        let _gone_is_told_by_the_next_wait = match Waited::of(status) {
+        let _gone_is_told_by_the_next_wait = match waited {
             Waited::Ended(_) => return Ok(false),
             Waited::Event(Event::Exec) => return Ok(true),
             Waited::Signal(signal) => request::cont(tid, signal),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use failure::Signal;
 use failure::image::Registers;
 
-use super::alarm::{Alarm, Outcome};
+use super::alarm::{Alarm, Outcome, consume};
 use super::error::TraceError;
 use super::stop::{End, Event, Stop, Waited, What};
 use super::{registers, request};
@@ -42,6 +42,8 @@ pub struct Tracer<Kind> {
     pub(super) threads: BTreeMap<Tid, Thread>,
     /// What was seen while something else was waited for.
     pub(super) seen: VecDeque<Stop>,
+    /// Signals of the target's own that the kernel still has: should we be killed, it delivers them.
+    untaken: Vec<(Tid, Waited)>,
     /// Who created a thread that has not stopped yet.
     creators: BTreeMap<Tid, Tid>,
     pub(super) alarm: Alarm,
@@ -104,6 +106,7 @@ impl<Kind> Tracer<Kind> {
             main,
             threads: BTreeMap::new(),
             seen: VecDeque::new(),
+            untaken: Vec::new(),
             creators: BTreeMap::new(),
             alarm,
             follow_forks,
@@ -140,14 +143,10 @@ impl<Kind> Tracer<Kind> {
         }
         let deadline = Instant::now().checked_add(limit);
         loop {
-            let outcome = self
-                .alarm
-                .wait_any(deadline)
-                .map_err(TraceError::refused("wait for threads"))?;
-            match outcome {
-                Outcome::Ready(tid, status) => self.take(tid, Waited::of(status), Interrupts::Pass)?,
-                Outcome::TimeOut => return Ok(None),
-                Outcome::Nobody => self.take_all_gone()?,
+            match self.take_next(deadline, Interrupts::Pass)? {
+                Next::Taken(_) => (),
+                Next::TimeOut => return Ok(None),
+                Next::Nobody => self.take_all_gone()?,
             }
             if let Some(stop) = self.seen.pop_front() {
                 return Ok(Some(stop));
@@ -186,6 +185,7 @@ impl<Kind> Tracer<Kind> {
             return Err(TraceError::NotStopped(tid));
         };
         thread.stepping = false;
+        self.untaken.retain(|&(other, _)| other != tid);
         let (done, state) = match cause {
             Cause::GroupStop => (request::listen(tid), State::Listening),
             Cause::Signal { signal, .. } if how == Resume::Deliver => (run(tid, signal), State::Running),
@@ -243,13 +243,36 @@ impl<Kind> Tracer<Kind> {
         }
     }
 
-    /// Takes in what `waitpid` said; what is to be told goes to `seen`.
-    pub(super) fn take(
+    /// Waits for the next thread with something to tell, and takes it in.
+    pub(super) fn take_next(
         &mut self,
-        tid: Tid,
-        waited: Waited,
+        deadline: Option<Instant>,
         interrupts: Interrupts,
-    ) -> Result<(), TraceError> {
+    ) -> Result<Next, TraceError> {
+        // Whoever is still stopped would be found again and again.
+        for (tid, waited) in self.untaken.drain(..) {
+            consume(tid, waited);
+        }
+        let outcome = self.alarm.wait_any(deadline);
+        Ok(match outcome.map_err(TraceError::refused("wait for threads"))? {
+            Outcome::TimeOut => Next::TimeOut,
+            Outcome::Nobody => Next::Nobody,
+            Outcome::Ready(tid, waited) => {
+                self.take(tid, waited, interrupts)?;
+                Next::Taken(tid)
+            }
+        })
+    }
+
+    /// Takes in what was waited for; what is to be told goes to `seen`.
+    fn take(&mut self, tid: Tid, waited: Waited, interrupts: Interrupts) -> Result<(), TraceError> {
+        if let Waited::Signal(signal) = waited
+            && self.threads.contains_key(&tid)
+        {
+            self.take_signal(tid, signal);
+            return Ok(());
+        }
+        consume(tid, waited);
         if let Waited::Ended(end) = waited {
             self.take_end(tid, end);
             return Ok(());
@@ -258,8 +281,7 @@ impl<Kind> Tracer<Kind> {
             return self.take_new(tid, waited);
         }
         match waited {
-            Waited::Ended(_) => (),
-            Waited::Signal(signal) => self.take_signal(tid, signal),
+            Waited::Ended(_) | Waited::Signal(_) => (),
             Waited::GroupStop(signal) => {
                 self.stopped(tid, Cause::GroupStop, What::GroupStop(Signal(signal)));
             }
@@ -302,17 +324,24 @@ impl<Kind> Tracer<Kind> {
 
     fn take_signal(&mut self, tid: Tid, signal: i32) {
         // A thread that is killed right now has no signal to show, and its end to tell next.
+        let waited = Waited::Signal(signal);
         let Ok(info) = request::signal_info(tid) else {
+            consume(tid, waited);
             return;
         };
         let stepped = self.threads.get(&tid).is_some_and(|thread| thread.stepping) && info.is_step();
         if let Some(thread) = self.threads.get_mut(&tid) {
             thread.stepping = false;
         }
+        let perf = info.perf().is_some();
+        if stepped || perf || info.is_debug_register() {
+            consume(tid, waited);
+        } else {
+            self.untaken.push((tid, waited));
+        }
         if stepped {
             self.stopped(tid, Cause::Event, What::Step);
         } else {
-            let perf = info.perf().is_some();
             self.stopped(tid, Cause::Signal { signal, perf }, What::Signal(info));
         }
     }
@@ -447,6 +476,15 @@ impl<Kind> Drop for Tracer<Kind> {
             }
         };
     }
+}
+
+/// What came out of waiting for a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// This thread had something to tell, or to be passed over.
+    Taken(Tid),
+    TimeOut,
+    Nobody,
 }
 
 /// What becomes of a trap that an interrupt made.
