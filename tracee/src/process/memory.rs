@@ -104,7 +104,11 @@ impl Memory {
 }
 
 fn is_unmapped(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EFAULT | libc::EIO))
+    // EINVAL: an address that is none of a process, taken for a negative offset.
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EFAULT | libc::EIO | libc::EINVAL)
+    )
 }
 
 fn vm_read(pid: Pid, addr: u64, buffer: &mut [u8]) -> io::Result<usize> {

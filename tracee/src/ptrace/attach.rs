@@ -144,3 +144,50 @@ impl AttachError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Us, and a process that refuses: the reason is in our rights, its user and the kernel's setting.
+    fn reason(ours: (u32, bool), theirs: u32, scope: u32) -> AttachError {
+        let status = |user, capable| {
+            let mut status = Process::new(Pid::this()).status().unwrap();
+            (status.user, status.tracer) = (user, None);
+            status.capabilities = if capable { u64::MAX } else { 0 };
+            status
+        };
+        AttachError::refused(
+            Pid(7),
+            &status(theirs, false),
+            Some(&status(ours.0, ours.1)),
+            scope,
+        )
+    }
+
+    #[test]
+    fn refusals_are_told_apart() {
+        assert!(matches!(
+            reason((1000, false), 0, 0),
+            AttachError::OtherUser { user: 0, .. }
+        ));
+        assert!(matches!(
+            reason((1000, false), 0, 1),
+            AttachError::OtherUser { .. }
+        ));
+        assert!(matches!(
+            reason((1000, false), 1000, 1),
+            AttachError::Scope { scope: 1 }
+        ));
+        assert!(matches!(
+            reason((1000, false), 1000, 2),
+            AttachError::Scope { scope: 2 }
+        ));
+        assert!(matches!(
+            reason((1000, false), 1000, 0),
+            AttachError::Forbidden(_)
+        ));
+        assert!(matches!(reason((0, true), 1000, 3), AttachError::ScopeClosed));
+        assert!(matches!(reason((0, true), 1000, 1), AttachError::Forbidden(_)));
+    }
+}
