@@ -58,3 +58,6 @@ impl Tid {
         Self(unsafe { libc::gettid() }.cast_unsigned())
     }
 }
+
+/// `PROC_PID_INIT_INO`: the inode of the namespace that process numbers are of outside of all containers.
+pub(crate) const FIRST_PID_NAMESPACE: u64 = 0xefff_fffc;

@@ -362,3 +362,17 @@ fn a_killed_holder_leaves_nothing() {
     assert_eq!(free_registers(tid).unwrap(), DEBUG_REGISTERS);
     assert_eq!(process.end().code(), Some(7));
 }
+
+#[test]
+fn in_a_container_the_numbers_are_those_of_the_container() {
+    // A shell in between, as the first process of a namespace is a special one.
+    let again = "\"$0\" --exact a_program_sees_each_value; exit $?";
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--pid", "--fork", "--mount-proc", "sh", "-c", again]);
+    let inside = unshare.arg(std::env::current_exe().unwrap()).output().unwrap();
+    let said = String::from_utf8_lossy(&inside.stdout).into_owned();
+    if !said.contains("running 1 test") {
+        return failsketch_tests::skip::skipped("no new namespace of processes can be made");
+    }
+    assert!(inside.status.success(), "{said}");
+}

@@ -5,6 +5,7 @@
 mod support;
 
 use std::fs;
+use std::process::Command;
 
 use program::{FileOffset, RunAddr};
 use support::{Built, Running, build};
@@ -223,5 +224,47 @@ fn what_takes_no_probe_is_said() {
     assert!(matches!(error, PerfError::ProbeRefused { .. }), "{error:?}");
     let error = open("/nowhere/at/all", 0x1000).unwrap_err();
     assert!(matches!(error, PerfError::NoFile { .. }), "{error:?}");
+    assert_eq!(process.end().code(), Some(7));
+}
+
+#[test]
+fn a_file_that_only_the_process_sees_can_be_probed() {
+    let built = build(&["-O1"]);
+    let folder = built.folder.path().join("private");
+    fs::create_dir(&folder).unwrap();
+    let script = "mount -t tmpfs none private && cp accesses private && exec private/accesses \"$@\"";
+    let mut unshare = Command::new("unshare");
+    unshare
+        .args(["--mount", "sh", "-c", script, "sh"])
+        .current_dir(built.folder.path());
+    if !Command::new("unshare")
+        .args(["--mount", "true"])
+        .status()
+        .is_ok_and(|status| status.success())
+    {
+        return failsketch_tests::skip::skipped("no new namespace of mounts can be made");
+    }
+    let mut process = built.start_as(unshare, 0, 10);
+    assert!(!folder.join("accesses").exists());
+    let (range, offset) = process.file_offset(process.step);
+    let by_mapping = ProbeFile::mapped(process.pid(), range, &folder.join("accesses")).unwrap();
+    // As without the capability to follow mappings.
+    let nowhere = RunAddr(0)..RunAddr(1);
+    let by_path = ProbeFile::mapped(process.pid(), nowhere, &folder.join("accesses")).unwrap();
+    assert_ne!(by_mapping, by_path);
+    let target = ProbeTarget::Thread(process.tid());
+    let probes = [by_mapping, by_path].map(|file| {
+        Uprobe::open(
+            &file,
+            FileOffset(offset),
+            ProbeEnd::Entry,
+            target,
+            Delivery::Silent,
+        )
+    });
+    process.run();
+    for probe in probes {
+        assert_eq!(or_skip!(probe).count().unwrap(), 10);
+    }
     assert_eq!(process.end().code(), Some(7));
 }

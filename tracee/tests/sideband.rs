@@ -5,11 +5,12 @@
 mod support;
 
 use std::collections::HashSet;
+use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use support::build;
 use tracee::Pid;
-use tracee::perf::{News, Record, Rings, Sideband};
+use tracee::perf::{News, Record, Rings, Sideband, original_file_limit};
 
 const RING: usize = 1 << 20;
 
@@ -62,7 +63,7 @@ fn an_exec_tells_its_name_and_files() {
         switches: false,
     };
     let sideband = Sideband::open(Pid(child.id()).first_thread(), news, &rings);
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"\n").unwrap();
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
     child.wait().unwrap();
     if let Err(error) = sideband {
         return failsketch_tests::skip::skipped(&error.to_string());
@@ -81,5 +82,53 @@ fn an_exec_tells_its_name_and_files() {
     assert!(
         libc.build_id.as_ref().is_some_and(|id| id.0.len() == 20),
         "{libc:?}"
+    );
+}
+
+/// For the test below: many events, with few files allowed.
+#[test]
+fn many() {
+    if std::env::var_os("FAILSKETCH_MANY").is_none() {
+        return;
+    }
+    let started_with = original_file_limit().unwrap();
+    let rings = Rings::open(4096).unwrap();
+    let us = Pid(std::process::id()).first_thread();
+    let opened: Result<Vec<_>, _> = (0..100)
+        .map(|_| Sideband::open(us, News::default(), &rings))
+        .collect();
+    let said = match opened {
+        Ok(_) => "all".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    assert_eq!(
+        original_file_limit(),
+        Some(started_with),
+        "for programs that we launch"
+    );
+    // Past the harness, which keeps what a test prints.
+    writeln!(std::io::stdout(), "\nresult: {said}").unwrap();
+}
+
+#[test]
+fn the_limit_of_open_files_is_raised_as_far_as_it_goes() {
+    let with_limit = |limit: &str| {
+        let mut command = Command::new("prlimit");
+        command
+            .arg(format!("--nofile={limit}"))
+            .arg(std::env::current_exe().unwrap());
+        let output = command
+            .args(["--exact", "many"])
+            .env("FAILSKETCH_MANY", "1")
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let said = with_limit("40:4096");
+    assert!(said.contains("result: all"), "{said}");
+    let said = with_limit("40:40");
+    assert!(
+        said.contains("result: too many open files") && said.contains("now 40"),
+        "{said}"
     );
 }

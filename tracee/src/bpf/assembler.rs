@@ -9,10 +9,13 @@ pub(super) enum Reg {
     R1,
     R2,
     R3,
+    R4,
     R6 = 6,
     R7,
     R8,
     R9,
+    /// Points behind the stack of 512 bytes.
+    Stack,
 }
 
 /// When a jump is made: the register compared with the operand, unsigned.
@@ -32,6 +35,7 @@ pub(super) enum Helper {
     KtimeGetNs = 5,
     GetCurrentPidTgid = 14,
     ProbeReadUser = 112,
+    GetNsCurrentPidTgid = 120,
     RingbufReserve = 131,
     RingbufSubmit = 132,
     RingbufQuery = 134,

@@ -24,7 +24,7 @@ pub(super) const VALUE_HEAD: usize = 16;
 pub struct RawHit {
     /// CLOCK_MONOTONIC, in nanoseconds.
     pub time_ns: u64,
-    /// The process, by its number outside of all containers.
+    /// The process, by its number where we are; of a container within ours, by its number on the host.
     pub pid: Pid,
     /// The thread, likewise.
     pub tid: Tid,

@@ -10,12 +10,14 @@
 mod assembler;
 mod error;
 mod hit;
+mod hit_program;
+mod hit_ring;
 mod map;
 mod program;
 mod ring;
 mod syscall;
-mod writer;
 
 pub use error::BpfError;
 pub use hit::{RawHit, Value};
-pub use writer::{HitProgram, HitRing, LOCATIONS, Location, ProbeRead, Register};
+pub use hit_program::{HitProgram, ProbeRead, Register};
+pub use hit_ring::{HitRing, LOCATIONS, Location};

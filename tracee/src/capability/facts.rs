@@ -4,6 +4,7 @@ use std::fs;
 
 use serde::Serialize;
 
+use crate::ids::FIRST_PID_NAMESPACE;
 use crate::perf::original_file_limit;
 
 /// The capabilities that matter here, by their bit.
@@ -181,8 +182,7 @@ fn limit(limits: &str, row: &str) -> Option<String> {
     Some(line.split_whitespace().next()?.to_owned())
 }
 
-/// `PROC_PID_INIT_INO` and `PROC_CGROUP_INIT_INO`: the namespaces that the kernel starts with.
-const FIRST_PID_NAMESPACE: u64 = 0xefff_fffc;
+/// `PROC_CGROUP_INIT_INO`: the namespace of control groups outside of all containers.
 const FIRST_CGROUP_NAMESPACE: u64 = 0xefff_fffb;
 
 /// Whether a namespace of ours is the host's; also if that cannot be told.

@@ -5,9 +5,12 @@
 //! reported: a name, whether it works, what happened, and the commands that would change it.
 
 mod facts;
+mod host;
 mod remedy;
 mod subject;
+mod tracing;
 mod tries;
+mod watching;
 
 use std::fmt;
 

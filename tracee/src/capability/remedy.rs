@@ -28,11 +28,34 @@ pub(super) fn grant(facts: &Facts, needs: &[&str]) -> Vec<String> {
 }
 
 /// How to set a setting for now and for later.
-pub(super) fn set(name: &str, value: &str) -> Vec<String> {
+fn set(name: &str, value: &str) -> Vec<String> {
     vec![
         format!("sudo sysctl {name}={value}"),
         format!("echo '{name}={value}' | sudo tee /etc/sysctl.d/60-failsketch.conf   # also after a reboot"),
     ]
+}
+
+/// A user's own processes may be watched with the setting at 2; otherwise it takes capabilities.
+pub(super) fn watching(facts: &Facts) -> Vec<String> {
+    match facts.number("kernel.perf_event_paranoid") {
+        Some(paranoid) if paranoid > 2 && !facts.has("CAP_PERFMON") && facts.container.is_none() => {
+            set("kernel.perf_event_paranoid", "2")
+        }
+        _ => grant(facts, &["perfmon", "sys_ptrace"]),
+    }
+}
+
+pub(super) fn tracing(facts: &Facts) -> Vec<String> {
+    match facts.number("kernel.yama.ptrace_scope") {
+        Some(3) => vec![
+            "remove kernel.yama.ptrace_scope=3 from /etc/sysctl.conf and /etc/sysctl.d, and reboot"
+                .to_owned(),
+        ],
+        Some(1 | 2) if !facts.has("CAP_SYS_PTRACE") && facts.container.is_none() => {
+            set("kernel.yama.ptrace_scope", "0")
+        }
+        _ => grant(facts, &["sys_ptrace"]),
+    }
 }
 
 fn full_name(need: &str) -> String {

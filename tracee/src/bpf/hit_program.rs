@@ -1,157 +1,15 @@
-//! The programs that write hits down, and the ring they write to.
+//! The programs that write hits down.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-
-use program::RunAddr;
 
 use super::assembler::{Assembler, Helper, Label, Reg, When};
 use super::error::BpfError;
-use super::hit::{ADDR, COOKIE, PID_TGID, REGISTERS, RawHit, TIME, VALUE_HEAD, VALUES, Value};
-use super::map::SharedWords;
+use super::hit::{ADDR, COOKIE, PID_TGID, REGISTERS, TIME, VALUE_HEAD, VALUES};
+use super::hit_ring::{HitRing, LOCATIONS, LOST, ONLY_PID, PidNamespace, TABLE};
 use super::program::Program;
-use super::ring::{HEADER, RingBuffer};
+use super::ring::HEADER;
 use super::syscall::ProgramKind;
-use crate::Pid;
 use crate::registers::PT_REGS_WORDS;
-
-/// How many locations are read at each hit: as many as there are debug registers.
-pub const LOCATIONS: usize = 4;
-
-/// Memory to read at each hit, whichever location was hit: one consistent view of all of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Location {
-    /// Where.
-    pub addr: RunAddr,
-    /// How many bytes.
-    pub len: u64,
-}
-
-/// Where hits are written to: one ring for all processors, so one order for all hits.
-#[derive(Debug)]
-pub struct HitRing {
-    ring: RingBuffer,
-    control: SharedWords,
-    /// Room for each value.
-    room: usize,
-    malformed: u64,
-}
-
-/// The words that we share with the programs: how many hits found no room, whose hits count, and address and
-/// length of the locations.
-const LOST: usize = 0;
-const ONLY_PID: usize = 1;
-const TABLE: usize = 2;
-const CONTROL_WORDS: usize = TABLE + 2 * LOCATIONS;
-
-/// How long a reader sleeps at most before it looks again. Waking it for each hit would cost an interrupt for
-/// each; programs wake it when a quarter of the ring has filled.
-const TICK: Duration = Duration::from_millis(20);
-
-impl HitRing {
-    /// Makes a ring of at least this many bytes (a hit takes about 300) with room for `value_bytes` of each
-    /// location: 8, or up to 64 for locations that are longer than a register.
-    ///
-    /// # Errors
-    /// When it is not permitted.
-    pub fn new(bytes: usize, value_bytes: usize) -> Result<Self, BpfError> {
-        if value_bytes > Value::MOST {
-            return Err(BpfError::TooLong {
-                len: value_bytes as u64,
-                most: Value::MOST as u64,
-            });
-        }
-        let room = value_bytes.max(1).next_multiple_of(8);
-        Ok(Self {
-            ring: RingBuffer::new(bytes).map_err(BpfError::from_io("making a BPF ring buffer"))?,
-            control: SharedWords::new(CONTROL_WORDS).map_err(BpfError::from_io("making a BPF map"))?,
-            room,
-            malformed: 0,
-        })
-    }
-
-    /// Counts only the hits of one process, or of all.
-    pub fn only(&self, pid: Option<Pid>) {
-        self.set(ONLY_PID, pid.map_or(0, |pid| pid.0.into()));
-    }
-
-    /// Has a location read at each hit from now on, or none, in one of the four slots.
-    ///
-    /// # Errors
-    /// When it is longer than the ring has room for, or there is no such slot.
-    pub fn set_location(&self, slot: usize, location: Option<Location>) -> Result<(), BpfError> {
-        let (addr, len) = location.map_or((0, 0), |location| (location.addr.0, location.len));
-        let most = if slot < LOCATIONS { self.room as u64 } else { 0 };
-        if len > most {
-            return Err(BpfError::TooLong { len, most });
-        }
-        // A hit in between reads nothing rather than a length of the one at the address of the other.
-        self.set(TABLE + 2 * slot + 1, 0);
-        self.set(TABLE + 2 * slot, addr);
-        self.set(TABLE + 2 * slot + 1, len);
-        Ok(())
-    }
-
-    /// How many hits found no room in the ring.
-    #[must_use]
-    pub fn lost(&self) -> u64 {
-        let word = self.control.words().get(LOST);
-        word.map_or(0, |word| word.load(Ordering::Relaxed))
-    }
-
-    /// How many records made no sense.
-    #[must_use]
-    pub fn malformed(&self) -> u64 {
-        self.malformed
-    }
-
-    /// Hands over all hits that are there, in their order.
-    pub fn read(&mut self, mut take: impl FnMut(RawHit)) {
-        let room = self.room;
-        let malformed = &mut self.malformed;
-        self.ring.drain(|bytes| match RawHit::parse(bytes, room) {
-            Some(hit) => take(hit),
-            None => *malformed += 1,
-        });
-    }
-
-    /// Waits until there is a hit to read, or the time is up; says whether there is one.
-    ///
-    /// # Errors
-    /// When waiting fails; a signal only ends it early.
-    pub fn wait(&self, timeout: Duration) -> Result<bool, BpfError> {
-        let started = Instant::now();
-        loop {
-            if !self.ring.is_empty() {
-                return Ok(true);
-            }
-            let left = timeout.saturating_sub(started.elapsed());
-            if left.is_zero() {
-                return Ok(false);
-            }
-            self.ring
-                .wait(left.min(TICK))
-                .map_err(BpfError::from_io("waiting for hits"))?;
-        }
-    }
-
-    /// For waiting for hits and other things together: readable when the ring fills, not at every hit.
-    #[must_use]
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.ring.as_fd()
-    }
-
-    fn set(&self, word: usize, value: u64) {
-        if let Some(word) = self.control.words().get(word) {
-            word.store(value, Ordering::Release);
-        }
-    }
-
-    fn record_bytes(&self) -> usize {
-        VALUES + LOCATIONS * (VALUE_HEAD + self.room)
-    }
-}
 
 /// A register of the probed program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,7 +65,7 @@ impl HitProgram {
     /// # Errors
     /// When it is not permitted, or a read is too long.
     pub fn for_probes(ring: &HitRing, cookie: u64, reads: &[ProbeRead]) -> Result<Self, BpfError> {
-        let most = ring.room as u64;
+        let most = ring.room() as u64;
         if let Some(read) = reads.iter().find(|read| read.len > most) {
             return Err(BpfError::TooLong { len: read.len, most });
         }
@@ -234,12 +92,12 @@ fn code(ring: &HitRing, kind: ProgramKind, cookie: u64, reads: &[ProbeRead]) -> 
     let mut code = Assembler::default();
     let mut out = Assembler::label();
     let mut full = Assembler::label();
+    let (fd, _) = ring.ring();
     code.mov(CONTEXT, Reg::R1);
-    code.map_value(CONTROL, ring.control.raw_fd());
-    code.call(Helper::GetCurrentPidTgid);
-    code.mov(SCRATCH, Reg::R0);
+    code.map_value(CONTROL, ring.control());
+    who(&mut code, ring.namespace());
     only_one_process(&mut code, &mut out);
-    code.map(Reg::R1, ring.ring.raw_fd());
+    code.map(Reg::R1, fd);
     code.mov_imm(Reg::R2, ring.record_bytes() as i32);
     code.mov_imm(Reg::R3, 0);
     code.call(Helper::RingbufReserve);
@@ -247,10 +105,10 @@ fn code(ring: &HitRing, kind: ProgramKind, cookie: u64, reads: &[ProbeRead]) -> 
     code.mov(RECORD, Reg::R0);
     code.store(RECORD, PID_TGID as i16, SCRATCH);
     for slot in 0..LOCATIONS {
-        let record_at = (VALUES + slot * (VALUE_HEAD + ring.room)) as i16;
+        let record_at = (VALUES + slot * (VALUE_HEAD + ring.room())) as i16;
         match reads.get(slot) {
             Some(read) => read_at_register(&mut code, record_at, read),
-            None => read_location(&mut code, record_at, slot, ring.room),
+            None => read_location(&mut code, record_at, slot, ring.room()),
         }
     }
     code.call(Helper::KtimeGetNs);
@@ -278,6 +136,26 @@ fn code(ring: &HitRing, kind: ProgramKind, cookie: u64, reads: &[ProbeRead]) -> 
     code.mov_imm(Reg::R0, 0);
     code.exit();
     code.finish()
+}
+
+/// Who it was, into the scratch register: the process in the upper half, the thread in the lower.
+fn who(code: &mut Assembler, namespace: Option<PidNamespace>) {
+    let mut known = Assembler::label();
+    if let Some(namespace) = namespace {
+        // The kernel writes thread and process, 32 bits each, to the stack; it fails for a process of a
+        // namespace within ours, whose number here it cannot tell.
+        code.constant(Reg::R1, namespace.device);
+        code.constant(Reg::R2, namespace.inode);
+        code.mov(Reg::R3, Reg::Stack);
+        code.add_imm(Reg::R3, -8);
+        code.mov_imm(Reg::R4, 8);
+        code.call(Helper::GetNsCurrentPidTgid);
+        code.load(SCRATCH, Reg::Stack, -8);
+        code.jump_if(Reg::R0, When::Equal, 0, &mut known);
+    }
+    code.call(Helper::GetCurrentPidTgid);
+    code.mov(SCRATCH, Reg::R0);
+    code.bind(known);
 }
 
 fn only_one_process(code: &mut Assembler, out: &mut Label) {
@@ -333,13 +211,14 @@ fn submit(code: &mut Assembler, ring: &HitRing) {
     const NO_WAKEUP: i32 = 1;
     const FORCE_WAKEUP: i32 = 2;
     let record = (ring.record_bytes() + HEADER) as i32;
+    let (fd, size) = ring.ring();
     let mut quiet = Assembler::label();
-    code.map(Reg::R1, ring.ring.raw_fd());
+    code.map(Reg::R1, fd);
     code.mov_imm(Reg::R2, AVAILABLE);
     code.call(Helper::RingbufQuery);
     code.mov_imm(Reg::R2, NO_WAKEUP);
     // What waits to be read includes this record: a remainder shorter than it has just passed a quarter.
-    code.and_imm(Reg::R0, (ring.ring.size() / 4 - 1) as i32);
+    code.and_imm(Reg::R0, (size / 4 - 1) as i32);
     code.jump_if(Reg::R0, When::AtLeast, record, &mut quiet);
     code.mov_imm(Reg::R2, FORCE_WAKEUP);
     code.bind(quiet);
