@@ -5,13 +5,17 @@
 //! report can be read without them. Bytes and text in, values out; nothing panics on what they contain.
 
 pub mod core_dump;
+pub mod fail_on;
 pub mod frames;
 pub mod image;
 pub mod report;
 pub mod resolve;
+pub mod signature;
 pub mod text;
 
+pub use fail_on::{FailOn, FailOnError};
 pub use report::{
     Frame, FrameOrigin, Kind, Location, ModuleRef, Position, Report, Signal, Source, SymbolRef, Thread,
 };
 pub use resolve::{Failure, ResolveError, ResolvedFrame, ResolvedThread, resolve};
+pub use signature::Signature;

@@ -29,7 +29,7 @@ mod threads;
 
 use thiserror::Error;
 
-use crate::report::Report;
+use crate::report::{Kind, Location, Report, Signal};
 
 /// Why a text is no report.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -59,9 +59,49 @@ pub enum TextError {
     },
 }
 
+/// What a program said about its failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// The kind of failure that the words stand for.
+    pub kind: Kind,
+    /// The words.
+    pub message: String,
+    /// The place that they name, with the function if it is named too.
+    pub place: Option<(Location, Option<String>)>,
+}
+
 /// Reads the text of a stack trace. The format is recognised; lines around the trace are skipped.
 pub fn parse(bytes: &[u8]) -> Result<Report, TextError> {
     let mut lines = lines::Lines::new(bytes);
+    let (stacks, facts, language) = read(&mut lines);
+    if lines.read == 0 {
+        return Err(TextError::Empty);
+    }
+    assemble::report(stacks, facts, language, lines.read)
+}
+
+/// Looks for what a program says when it gives up in what it wrote: a failed assertion, a complaint of the C
+/// library, an exception that nobody caught, a panic.
+#[must_use]
+pub fn said(output: &[u8]) -> Option<Said> {
+    let (_, facts, _) = read(&mut lines::Lines::new(output));
+    let (kind, message) = facts.message()?;
+    Some(Said {
+        kind,
+        message: message.to_owned(),
+        place: facts
+            .place()
+            .map(|place| (place.location.clone(), place.function.clone())),
+    })
+}
+
+/// A signal by name (`SIGSEGV` or `SEGV`) or number.
+#[must_use]
+pub fn signal_by_name(word: &str) -> Option<Signal> {
+    signals::by_name(word)
+}
+
+fn read(lines: &mut lines::Lines<'_>) -> (stacks::Stacks, facts::Facts, Option<&'static str>) {
     let mut stacks = stacks::Stacks::default();
     let mut facts = facts::Facts::default();
     let mut rust = rust_panic::RustPanic::default();
@@ -74,7 +114,7 @@ pub fn parse(bytes: &[u8]) -> Result<Report, TextError> {
         }
         let text = line.text();
         if text.starts_with('#') {
-            let record = gdb::unwrap_frame(&line, &mut lines);
+            let record = gdb::unwrap_frame(&line, lines);
             let _known = coredumpctl::frame(&record, &mut stacks)
                 || sanitizer.frame(&record, &mut stacks)
                 || gdb::frame(&record, &mut stacks, &mut facts);
@@ -93,11 +133,8 @@ pub fn parse(bytes: &[u8]) -> Result<Report, TextError> {
             || perf::line(&line, &mut stacks);
     }
     rust.finish(&mut facts);
-    if lines.read == 0 {
-        return Err(TextError::Empty);
-    }
     if lines.cut > 0 {
         facts.note(format!("lines cut, as they were too long: {}", lines.cut));
     }
-    assemble::report(stacks, facts, language, lines.read)
+    (stacks, facts, language)
 }
