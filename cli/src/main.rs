@@ -3,7 +3,6 @@
 mod accesses;
 mod args;
 mod input;
-mod load;
 mod present;
 mod slice;
 mod sources;

@@ -7,9 +7,9 @@ use failure::Report;
 use program::{LinkAddr, ModuleId, Pc, Program};
 use sketch_render::{SliceResult, term};
 use slicer::slice::{Criterion, Slice};
+use tracee::ProgramFiles;
 
 use crate::args::SliceArgs;
-use crate::load::Opened;
 use crate::sources::SourceText;
 use crate::{input, present};
 
@@ -18,7 +18,7 @@ const EXECUTABLE: ModuleId = ModuleId(0);
 /// Runs the command; gives what to print.
 pub fn run(args: &SliceArgs) -> Result<String> {
     let started = Instant::now();
-    let opened = Opened::default();
+    let files = ProgramFiles::with_debug_folders(args.program.debug_dirs.clone());
     let sources = SourceText::new(&args.program.source_map);
     let report = match (&args.core, &args.trace) {
         (Some(core), _) => Some(input::core(core, &args.program.exe)?),
@@ -26,8 +26,8 @@ pub fn run(args: &SliceArgs) -> Result<String> {
         (None, None) => None,
     };
     let program = match &report {
-        Some(report) => opened.program_of(&args.program, report)?,
-        None => opened.program(&args.program)?,
+        Some(report) => files.program_of(&args.program.exe, report)?,
+        None => files.program(&args.program.exe)?,
     };
     let (criterion, mut notes) = criterion(args, &program, report.as_ref())?;
     let Some(first) = criterion.starts.first().map(|start| start.pc) else {

@@ -6,18 +6,18 @@ use program::Program;
 use program::source::SourceFrame;
 use sketch_render::{FrameLine, StatementRef, StaticSketch, ThreadStack, term};
 use slicer::slice::{Criterion, Slice};
+use tracee::ProgramFiles;
 
 use crate::args::TriageArgs;
-use crate::load::Opened;
 use crate::sources::SourceText;
 use crate::{input, present};
 
 /// Runs the command; gives what to print.
 pub fn run(args: &TriageArgs) -> Result<String> {
-    let opened = Opened::default();
+    let files = ProgramFiles::with_debug_folders(args.program.debug_dirs.clone());
     let sources = SourceText::new(&args.program.source_map);
     let report = input::report(&args.file, &args.program.exe)?;
-    let program = opened.program_of(&args.program, &report)?;
+    let program = files.program_of(&args.program.exe, &report)?;
     let failure = failure::resolve(&report, &program)?;
     let sketch = sketch(args.max, &program, &failure, &sources);
     if args.json {

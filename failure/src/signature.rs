@@ -62,7 +62,6 @@ fn kind(kind: Kind, signal: Option<Signal>) -> String {
     match (kind, signal) {
         (Kind::Signal, Some(signal)) => signal.to_string(),
         (Kind::Signal, None) => "signal".to_owned(),
-        // Whether heap corruption is found by the allocator or by an assertion differs from bug to bug.
         (Kind::Assertion, _) => "assertion".to_owned(),
         (Kind::Abort, _) => "abort".to_owned(),
         (Kind::Hang, _) => "hang".to_owned(),

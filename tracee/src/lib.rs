@@ -11,6 +11,7 @@ pub mod perf;
 pub mod process;
 pub mod ptrace;
 mod registers;
+pub mod run;
 
-pub use files::{FileError, HostFiles, HostModules, MappedFile, is_system_path};
+pub use files::{FileError, HostFiles, HostModules, MappedFile, ProgramError, ProgramFiles, is_system_path};
 pub use ids::{Pid, Tid};

@@ -29,6 +29,7 @@ use crate::report::Signal;
 const SIGHUP: Signal = Signal(1);
 const SIGINT: Signal = Signal(2);
 const SIGQUIT: Signal = Signal(3);
+const SIGKILL: Signal = Signal(9);
 const SIGTERM: Signal = Signal(15);
 
 /// What counts as a failure.
@@ -100,7 +101,7 @@ impl FailOn {
     /// Ctrl-C in a terminal.
     #[must_use]
     pub fn signal(&self, signal: Signal, from_outside: bool) -> bool {
-        let is_request = from_outside && [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal);
+        let is_request = from_outside && [SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGTERM].contains(&signal);
         self.terms.iter().any(|term| match term {
             Term::AnySignal => !is_request,
             Term::Signal(named) => *named == signal,

@@ -10,7 +10,7 @@ use super::cfi_table::Cfi;
 use super::elf::{PF_X, PT_LOAD, Segment};
 use super::modules::{self, HEADERS, MappedModule, VDSO};
 use super::process::{self, ProcessImage};
-use crate::report::ModuleRef;
+use crate::report::{ModuleRef, Source};
 
 /// Hands over the executables and shared libraries that were mapped.
 pub trait ModuleFiles {
@@ -164,7 +164,8 @@ impl<'r> Image<'r> {
     fn matching_file(&self, module: &MappedModule) -> Option<(&'r [u8], Vec<Segment>)> {
         let path = &module.path;
         let Some(file) = self.files.module(path, module.build_id.as_ref()) else {
-            if path != VDSO {
+            // A living process has its modules in memory, whatever became of their files.
+            if path != VDSO && self.process.source() == Source::Core {
                 let build = module
                     .build_id
                     .as_ref()

@@ -93,7 +93,9 @@ fn is_fatal(signal: Signal) -> bool {
 fn fatal_signal(process: &dyn ProcessImage) -> Option<Signal> {
     let detailed = process.state().signal.map(|info| info.signal);
     let of_thread = || process.state().threads.get(failing_thread(process))?.signal;
-    detailed.or_else(of_thread).filter(|&signal| is_fatal(signal))
+    let found = detailed.or_else(of_thread);
+    // A core has a signal whatever it was written for; one that was seen to end a process did.
+    found.filter(|&signal| is_fatal(signal) || process.source() == Source::Live)
 }
 
 fn kind(process: &dyn ProcessImage, signal: Option<Signal>, notes: &mut Vec<String>) -> Kind {

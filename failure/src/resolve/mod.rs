@@ -14,7 +14,7 @@ use program::{ModuleId, Pc, Program};
 use thiserror::Error;
 
 use crate::frames::{self, RuntimeRole};
-use crate::report::{Kind, Position, Report, Signal, Source};
+use crate::report::{FrameOrigin, Kind, Position, Report, Signal, Source};
 use place::Places;
 
 pub use hang::{Waiting, waiting};
@@ -110,7 +110,7 @@ pub struct ResolvedFrame {
     /// Code that the program's people wrote.
     pub own: bool,
     /// How the frame was found.
-    pub origin: crate::report::FrameOrigin,
+    pub origin: FrameOrigin,
 }
 
 impl ResolvedFrame {
@@ -219,9 +219,10 @@ fn check_build(report: &Report, program: &Program<'_>) -> Result<(), ResolveErro
 
 /// The innermost own frame of the failure itself: where a signal handler reported it, one below the handler.
 fn failing_frame(frames: &[ResolvedFrame], source: Source) -> Option<usize> {
-    let handler = frames
-        .iter()
-        .position(|frame| frame.role == Some(RuntimeRole::Signal));
+    // In a text this is the trampoline's frame, in a stack that was unwound the one that was interrupted.
+    let handler = frames.iter().position(|frame| {
+        frame.role == Some(RuntimeRole::Signal) || frame.origin == FrameOrigin::SignalFrame
+    });
     let reported_by_handler = handler.filter(|&at| {
         // A program that prints its own backtrace does so in the handler.
         source == Source::Glibc
@@ -231,7 +232,7 @@ fn failing_frame(frames: &[ResolvedFrame], source: Source) -> Option<usize> {
                 .any(|frame| frame.role == Some(RuntimeRole::Abort))
             || !frames.iter().take(at).any(|frame| frame.own)
     });
-    let start = reported_by_handler.map_or(0, |at| at + 1);
+    let start = reported_by_handler.unwrap_or(0);
     let first = frames
         .iter()
         .skip(start)

@@ -4,7 +4,9 @@ mod host;
 mod lookup;
 mod mapped;
 mod modules;
+mod program;
 
 pub use host::HostFiles;
 pub use mapped::{FileError, MappedFile};
 pub use modules::{HostModules, is_system_path};
+pub use program::{ProgramError, ProgramFiles};

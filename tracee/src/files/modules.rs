@@ -1,4 +1,4 @@
-//! The executables and libraries that a core speaks of, as this host has them.
+//! The executables and libraries that a core or a process speaks of, as this host has them.
 
 use std::path::{Path, PathBuf};
 
@@ -25,6 +25,12 @@ impl HostModules {
             recorded: recorded.map(str::to_owned),
             maps: FrozenMap::new(),
         }
+    }
+
+    /// The modules of a process of this host, which are where it says.
+    #[must_use]
+    pub fn of_this_host() -> Self {
+        Self::new(Path::new(""), None)
     }
 
     /// Where a module of the core is on this host.

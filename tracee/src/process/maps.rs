@@ -6,20 +6,29 @@ use program::{FileOffset, RunAddr};
 /// How the kernel marks a mapped file that was removed or replaced since.
 const DELETED: &str = " (deleted)";
 
-/// A mapping with a name: of a file, or of the kernel's own (`[vdso]`).
+/// A mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MapLine {
-    /// Place and path, the path without the mark of a deleted file.
+    /// Place and path, the path without the mark of a deleted file; empty where there is no name.
     pub(super) mapping: Mapping,
+    pub(super) writable: bool,
     pub(super) executable: bool,
     pub(super) inode: u64,
     /// The file was removed or replaced after it was mapped.
     pub(super) deleted: bool,
 }
 
-/// The named mappings, in address order. Lines that are none are passed over.
+/// The mappings with a name, of a file or of the kernel's own (`[vdso]`), in address order. Lines that are
+/// none are passed over.
 pub(super) fn parse(text: &str) -> Vec<MapLine> {
-    text.lines().filter_map(line).collect()
+    parse_all(text)
+        .filter(|line| !line.mapping.path.is_empty())
+        .collect()
+}
+
+/// All mappings, in address order.
+pub(super) fn parse_all(text: &str) -> impl Iterator<Item = MapLine> {
+    text.lines().filter_map(line)
 }
 
 /// `55d0-55d4 r-xp 00002000 fd:01 1234   /usr/bin/a name with spaces (deleted)`
@@ -33,20 +42,25 @@ fn line(line: &str) -> Option<MapLine> {
     let hex = |text: &str| u64::from_str_radix(text, 16).ok();
     let (start, end) = field()?.split_once('-')?;
     let (start, end) = (hex(start)?, hex(end)?);
-    let executable = field()?.as_bytes().get(2) == Some(&b'x');
+    let rights = field()?.as_bytes();
+    let writable = rights.get(1) == Some(&b'w');
+    let executable = rights.get(2) == Some(&b'x');
     let offset = hex(field()?)?;
     let _device = field()?;
-    let inode = field()?.parse().ok()?;
+    // A line without a name ends here, with or without a blank.
+    let (inode, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    let inode = inode.parse().ok()?;
     let path = rest.trim_start();
     let deleted = inode != 0 && path.ends_with(DELETED);
     let path = path.strip_suffix(DELETED).filter(|_| deleted).unwrap_or(path);
-    (start < end && !path.is_empty()).then(|| MapLine {
+    (start < end).then(|| MapLine {
         mapping: Mapping {
             range: RunAddr(start)..RunAddr(end),
             offset: FileOffset(offset),
             // The kernel writes a line break in a name like this, and only that.
             path: path.replace("\\012", "\n"),
         },
+        writable,
         executable,
         inode,
         deleted,

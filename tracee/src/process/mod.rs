@@ -3,6 +3,7 @@
 mod error;
 mod exit;
 mod facts;
+mod image;
 mod maps;
 mod memory;
 mod modules;
@@ -11,6 +12,7 @@ mod status;
 pub use error::ProcessError;
 pub use exit::ExitWatch;
 pub use facts::Process;
+pub use image::StoppedProcess;
 pub use memory::Memory;
 pub use modules::{Module, ModuleChanges, ModuleMap};
 pub use status::{SignalSet, Status, ThreadState};

@@ -38,6 +38,18 @@ impl Tracer<Launched> {
         Ok((tracer, pipes))
     }
 
+    /// Makes a stopped thread, and every thread that it creates, stop once more when it is about to end: for
+    /// a look at the stack of whoever ends the process.
+    ///
+    /// # Errors
+    /// When the thread is not stopped for us, or was killed.
+    pub fn tell_end(&mut self, tid: Tid) -> Result<(), TraceError> {
+        self.check_stopped(tid)?;
+        let forks = if self.follow_forks { FORKS } else { 0 };
+        request::set_options(tid, OPTIONS | forks | libc::PTRACE_O_TRACEEXIT)
+            .map_err(TraceError::refused("set what a thread stops for"))
+    }
+
     /// Stops all threads of all processes, so that they can be looked into; says which did not stop in time
     /// (a thread in a `vfork` or waiting for a device cannot). Whatever else happens meanwhile is told by the
     /// next calls of [`Tracer::wait`].

@@ -29,6 +29,12 @@ pub(super) fn seize(tid: Tid, options: i32) -> io::Result<()> {
     unsafe { call(libc::PTRACE_SEIZE, tid, 0, options as usize) }
 }
 
+/// Changes which events a stopped thread stops for. Threads that it creates stop for the same.
+pub(super) fn set_options(tid: Tid, options: i32) -> io::Result<()> {
+    // SAFETY: both are numbers.
+    unsafe { call(libc::PTRACE_SETOPTIONS, tid, 0, options as usize) }
+}
+
 /// Makes a running thread stop.
 pub(super) fn interrupt(tid: Tid) -> io::Result<()> {
     // SAFETY: both are numbers.

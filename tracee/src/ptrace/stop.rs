@@ -42,6 +42,8 @@ pub enum What {
     },
     /// Its process is stopped by job control. Resuming leaves it so until somebody continues it.
     GroupStop(Signal),
+    /// It is about to end, and its stack is still there: only where [`super::Tracer::tell_end`] asked for it.
+    Exiting,
     /// The thread ended; the process goes on.
     ThreadExited,
     /// The process ended: nothing is left of it.
@@ -88,6 +90,7 @@ pub(super) enum Event {
     /// A clone, fork or vfork.
     Created,
     Exec,
+    Exit,
     /// One that was not asked for.
     Other,
 }
@@ -114,6 +117,7 @@ impl Waited {
                 Self::Event(Event::Created)
             }
             libc::PTRACE_EVENT_EXEC => Self::Event(Event::Exec),
+            libc::PTRACE_EVENT_EXIT => Self::Event(Event::Exit),
             _ => Self::Event(Event::Other),
         }
     }

@@ -286,6 +286,7 @@ impl<Kind> Tracer<Kind> {
                 self.stopped(tid, Cause::GroupStop, What::GroupStop(Signal(signal)));
             }
             Waited::Event(Event::Exec) => self.take_exec(tid),
+            Waited::Event(Event::Exit) => self.stopped(tid, Cause::Event, What::Exiting),
             Waited::Event(Event::Created) => {
                 if let Ok(created) = request::event_message(tid) {
                     let created = Tid(u32::try_from(created).unwrap_or(u32::MAX));

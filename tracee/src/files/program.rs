@@ -3,46 +3,81 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
 use elsa::FrozenVec;
 use failure::Report;
 use failure::resolve::recorded_path;
+use program::elf::ElfError;
 use program::{Module, Program};
-use tracee::{HostFiles, is_system_path};
+use thiserror::Error;
 
-use crate::args::ProgramArgs;
+use super::host::HostFiles;
+use super::mapped::FileError;
+use super::modules::is_system_path;
 
-/// Owns the bytes of everything that a command opens.
+/// Why a program cannot be opened.
+#[derive(Debug, Error)]
+pub enum ProgramError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// It is no program.
+    #[error("{path}")]
+    NotAProgram {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: ElfError,
+    },
+}
+
+/// Owns the bytes of the programs that are opened through it.
 #[derive(Default)]
-pub struct Opened {
+pub struct ProgramFiles {
+    debug_folders: Vec<PathBuf>,
     files: FrozenVec<Box<HostFiles>>,
 }
 
 /// Libraries that are opened for one report; a stack goes through a handful.
 const MOST_LIBRARIES: usize = 64;
 
-impl Opened {
-    /// The program of one executable.
-    pub fn program(&self, args: &ProgramArgs) -> Result<Program<'_>> {
-        Ok(Program::new(vec![self.module(&args.exe, &args.debug_dirs)?]))
+impl ProgramFiles {
+    /// With folders that are searched for debug files before the global ones.
+    #[must_use]
+    pub fn with_debug_folders(debug_folders: Vec<PathBuf>) -> Self {
+        Self {
+            debug_folders,
+            files: FrozenVec::new(),
+        }
     }
 
-    /// The program that a report is about, as its stacks show it.
-    pub fn program_of(&self, args: &ProgramArgs, report: &Report) -> Result<Program<'_>> {
-        let mut modules = vec![self.module(&args.exe, &args.debug_dirs)?];
+    /// The program of one executable.
+    ///
+    /// # Errors
+    /// When it cannot be read or is no program.
+    pub fn program(&self, exe: &Path) -> Result<Program<'_>, ProgramError> {
+        Ok(Program::new(vec![self.module(exe)?]))
+    }
+
+    /// The program that a report is about, as its stacks show it: the executable that somebody gave, and the
+    /// libraries.
+    ///
+    /// # Errors
+    /// When the executable cannot be read or is no program.
+    pub fn program_of(&self, exe: &Path, report: &Report) -> Result<Program<'_>, ProgramError> {
+        let mut modules = vec![self.module(exe)?];
         let frames = report.threads.iter().flat_map(|thread| &thread.frames);
         let paths: BTreeSet<&str> = frames
             .filter_map(|frame| frame.module.as_ref())
             .map(|module| module.path.as_str())
             .collect();
-        let given = args.exe.display().to_string();
+        let given = exe.display().to_string();
         let recorded = recorded_path(&given, paths.iter().copied(), report.program.as_deref());
         let others = paths
             .into_iter()
             .filter(|&path| Some(path) != recorded && path.starts_with('/'));
         for path in others.take(MOST_LIBRARIES) {
             // A library that is not here, or another build, leaves its frames without names: no reason to stop.
-            let Ok(module) = self.module(Path::new(path), &args.debug_dirs) else {
+            let Ok(module) = self.module(Path::new(path)) else {
                 continue;
             };
             if is_other_build(&module, path, report) {
@@ -57,12 +92,14 @@ impl Opened {
         Ok(Program::new(modules))
     }
 
-    fn module(&self, path: &Path, debug_dirs: &[PathBuf]) -> Result<Module<'_>> {
-        let files = HostFiles::with_debug_folders(path, debug_dirs.to_vec());
+    fn module(&self, path: &Path) -> Result<Module<'_>, ProgramError> {
+        let files = HostFiles::with_debug_folders(path, self.debug_folders.clone());
         let files = self.files.push_get(Box::new(files));
         let bytes = files.binary()?;
-        let name = path.display().to_string();
-        Module::load(&name, bytes, files).context(name)
+        Module::load(&path.display().to_string(), bytes, files).map_err(|source| ProgramError::NotAProgram {
+            path: path.to_owned(),
+            source,
+        })
     }
 }
 

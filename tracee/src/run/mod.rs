@@ -1,0 +1,21 @@
+//! One execution, from its first instruction to its outcome.
+//!
+//! [`run`] launches a program and follows it to its end. A fatal signal is seen before it is delivered: all
+//! threads are stopped, their stacks unwound, and then the program dies as it would have. What is a failure
+//! is for [`failure::FailOn`] to say. Trackers ([`Tracker`]) ride along in the same loop.
+//!
+//! A run belongs to the thread that calls [`run`]; any number of them may go on in as many threads.
+
+mod capture;
+mod fatal;
+mod follow;
+mod options;
+mod outcome;
+mod stacks;
+mod tracker;
+mod verdict;
+
+pub use follow::{RunError, run};
+pub use options::{Cancel, Output, RunOptions};
+pub use outcome::{Captured, Ended, Outcome, Verdict};
+pub use tracker::{Handled, TrackError, Tracker};

@@ -1,0 +1,74 @@
+//! The stacks of a process that is stopped for us.
+
+use std::time::Duration;
+
+use failure::image::{self, SignalInfo, StoppedThread};
+use failure::report::Report;
+
+use super::options::RunOptions;
+use crate::ids::{Pid, Tid};
+use crate::process::{Process, ProcessError, StoppedProcess};
+use crate::ptrace::{Launched, SigInfo, TraceError, Tracer};
+
+/// A thread that waits for a device or in a `vfork` cannot be stopped.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Stops all threads and reports on one process; `failing` comes first. The threads stay stopped.
+pub(super) fn of_all(
+    tracer: &mut Tracer<Launched>,
+    pid: Pid,
+    failing: Option<Tid>,
+    info: Option<&SigInfo>,
+    options: &RunOptions<'_>,
+) -> Result<Report, TraceError> {
+    let stuck = tracer.interrupt_all(PATIENCE)?;
+    let notes = stuck
+        .iter()
+        .map(|tid| format!("thread {tid} could not be stopped: its stack is not known"))
+        .collect();
+    let threads = tracer
+        .threads()
+        .filter(|&(process, _)| process == pid)
+        .map(|(_, tid)| tid);
+    let mut tids: Vec<Tid> = threads.collect();
+    tids.sort_by_key(|&tid| (Some(tid) != failing, tid));
+    Ok(report(tracer, pid, &tids, info, notes, options)?)
+}
+
+/// Reports on one stopped thread; the others run on.
+pub(super) fn of_one(
+    tracer: &Tracer<Launched>,
+    pid: Pid,
+    tid: Tid,
+    info: Option<&SigInfo>,
+    options: &RunOptions<'_>,
+) -> Result<Report, TraceError> {
+    Ok(report(tracer, pid, &[tid], info, Vec::new(), options)?)
+}
+
+fn report(
+    tracer: &Tracer<Launched>,
+    pid: Pid,
+    tids: &[Tid],
+    info: Option<&SigInfo>,
+    notes: Vec<String>,
+    options: &RunOptions<'_>,
+) -> Result<Report, ProcessError> {
+    let process = Process::new(pid);
+    let program = process.status().map(|status| status.name).unwrap_or_default();
+    let threads = tids.iter().filter_map(|&tid| {
+        // A thread may be killed at any moment: it has no stack then.
+        let registers = tracer.registers(tid).ok()?;
+        let name = process.thread_status(tid).ok().map(|status| status.name);
+        Some(StoppedThread {
+            tid: tid.0,
+            // Threads have their program's name until they are given one.
+            name: name.filter(|name| *name != program),
+            registers,
+            signal: None,
+        })
+    });
+    let signal = info.map(SignalInfo::from);
+    let stopped = StoppedProcess::new(pid, threads.collect(), signal, notes)?;
+    Ok(image::report(&stopped, options.modules, options.limits))
+}

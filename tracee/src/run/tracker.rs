@@ -1,0 +1,87 @@
+//! Others who ride along in the tracing loop: watchpoints in exact mode, probes that arm them.
+
+use std::error::Error;
+use std::time::Duration;
+
+use failure::report::Report;
+
+use super::outcome::Ended;
+use crate::ids::Tid;
+use crate::ptrace::{Launched, SigInfo, Stop, Tracer};
+
+/// Why a tracker cannot go on; it ends the run.
+pub type TrackError = Box<dyn Error + Send + Sync>;
+
+/// Whose a signal is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handled {
+    /// The program's: it gets it.
+    Passed,
+    /// The tracker's: the program never sees it.
+    Taken,
+}
+
+/// Somebody who watches a run from inside the loop. The loop resumes threads; a tracker only looks, and changes
+/// what it came to change. Every method has a thread stopped for it; the default ones do nothing.
+pub trait Tracker {
+    /// The program is about to execute its first instruction, not even its loader has run; called again when
+    /// it executes another program.
+    ///
+    /// # Errors
+    /// When there is no use in running.
+    fn started(&mut self, tracer: &mut Tracer<Launched>) -> Result<(), TrackError> {
+        let _ = tracer;
+        Ok(())
+    }
+
+    /// A new thread is about to execute its first instruction.
+    ///
+    /// # Errors
+    /// When there is no use in going on.
+    fn thread_started(&mut self, tracer: &mut Tracer<Launched>, tid: Tid) -> Result<(), TrackError> {
+        let _ = (tracer, tid);
+        Ok(())
+    }
+
+    /// A thread is about to get a signal. All trackers are asked until one takes it.
+    ///
+    /// # Errors
+    /// When there is no use in going on.
+    fn signal(
+        &mut self,
+        tracer: &mut Tracer<Launched>,
+        stop: &Stop,
+        info: &SigInfo,
+    ) -> Result<Handled, TrackError> {
+        let _ = (tracer, stop, info);
+        Ok(Handled::Passed)
+    }
+
+    /// Time to look at what came in, such as the records of a ring; see [`Tracker::period`].
+    ///
+    /// # Errors
+    /// When there is no use in going on.
+    fn tick(&mut self, tracer: &mut Tracer<Launched>) -> Result<(), TrackError> {
+        let _ = tracer;
+        Ok(())
+    }
+
+    /// How often it wants to be ticked, if at all.
+    fn period(&self) -> Option<Duration> {
+        None
+    }
+
+    /// The program failed: all its threads are stopped and its memory is there, for the last time.
+    ///
+    /// # Errors
+    /// When there is no use in going on.
+    fn failing(&mut self, tracer: &mut Tracer<Launched>, report: &Report) -> Result<(), TrackError> {
+        let _ = (tracer, report);
+        Ok(())
+    }
+
+    /// The run is over, the program is gone.
+    fn ended(&mut self, ended: Ended) {
+        let _ = ended;
+    }
+}

@@ -1,0 +1,156 @@
+/* Ends in the way that its first argument names. The failing statement of each way has its name as a mark. */
+#define _GNU_SOURCE
+#include <assert.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static volatile int zero;
+static int *volatile nowhere;
+static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER, second = PTHREAD_MUTEX_INITIALIZER;
+static pthread_barrier_t both;
+static char handler_stack[65536];
+
+static __attribute__((noinline)) void segv(void) {
+    *nowhere = 1; /* @segv @in-thread @handled @handled-exit @handled-abort @child */
+}
+
+static __attribute__((noinline)) void divide(void) {
+    zero = 100 / zero; /* @fpe */
+}
+
+static __attribute__((noinline)) void check(int count) {
+    assert(count > 0); /* @assert */
+}
+
+static __attribute__((noinline)) void release(char *block) {
+    free(block);
+    zero = 0;
+    free(block); /* @double-free */
+}
+
+static __attribute__((noinline)) void smash(char *at, size_t length) {
+    memset(at, 'x', length);
+}
+
+static __attribute__((noinline)) int overflow(void) {
+    char small[16];
+    smash(small, 64 + zero);
+    return small[0];
+} /* @smash */
+
+static __attribute__((noinline)) void give_up(void) {
+    fprintf(stderr, "giving up\n");
+    abort(); /* @abort */
+}
+
+static __attribute__((noinline)) void leave(int status) {
+    printf("leaving with %d\n", status);
+    exit(status); /* @exit */
+}
+
+static void *deadlock(void *reversed) {
+    pthread_mutex_t *a = reversed ? &second : &first, *b = reversed ? &first : &second;
+    pthread_mutex_lock(a);
+    pthread_barrier_wait(&both);
+    pthread_mutex_lock(b); /* @hang */
+    return NULL;
+}
+
+static void *crash_in_thread(void *unused) {
+    (void)unused;
+    segv();
+    return NULL;
+}
+
+static void *idle(void *unused) {
+    (void)unused;
+    pause(); /* @idle */
+    return NULL;
+}
+
+static void raise_again(int signal_number) {
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+static void leave_at_once(int signal_number) {
+    (void)signal_number;
+    _exit(9);
+}
+
+static void abort_at_once(int signal_number) {
+    (void)signal_number;
+    abort();
+}
+
+static void make_good(int signal_number, siginfo_t *info, void *context) {
+    (void)signal_number;
+    (void)context;
+    mmap((void *)((unsigned long)info->si_addr & ~4095UL), 4096, PROT_READ | PROT_WRITE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
+static void handle_with(void (*handler)(int)) {
+    stack_t stack = {.ss_sp = handler_stack, .ss_size = sizeof handler_stack};
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
+    sigaltstack(&stack, NULL);
+    sigaction(SIGSEGV, &action, NULL);
+}
+
+int main(int count, char **arguments) {
+    const char *way = count > 1 ? arguments[1] : "";
+    pthread_t threads[2];
+    if (!strcmp(way, "segv")) segv();
+    if (!strcmp(way, "fpe")) divide();
+    if (!strcmp(way, "assert")) check(zero);
+    if (!strcmp(way, "double-free")) release(malloc(4000));
+    if (!strcmp(way, "smash")) return overflow();
+    if (!strcmp(way, "abort")) give_up();
+    if (!strcmp(way, "exit")) leave(3);
+    if (!strcmp(way, "term")) kill(getpid(), SIGTERM); /* @term */
+    if (!strcmp(way, "in-thread")) {
+        pthread_create(&threads[0], NULL, idle, NULL);
+        pthread_create(&threads[1], NULL, crash_in_thread, NULL);
+        pthread_join(threads[0], NULL);
+    }
+    if (!strcmp(way, "hang")) {
+        pthread_barrier_init(&both, NULL, 2);
+        pthread_create(&threads[0], NULL, deadlock, NULL);
+        pthread_create(&threads[1], NULL, deadlock, &zero);
+        pthread_join(threads[0], NULL);
+    }
+    if (!strcmp(way, "handled")) handle_with(raise_again);
+    if (!strcmp(way, "handled-exit")) handle_with(leave_at_once);
+    if (!strcmp(way, "handled-abort")) handle_with(abort_at_once);
+    if (!strncmp(way, "handled", 7)) segv();
+    if (!strcmp(way, "made-good")) {
+        struct sigaction action = {.sa_sigaction = make_good, .sa_flags = SA_SIGINFO};
+        sigaction(SIGSEGV, &action, NULL);
+        int *page = mmap(NULL, 8 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        for (int i = 0; i < 8; i++) page[i * 1024] = i;
+        printf("%d\n", page[7 * 1024]);
+        return 0;
+    }
+    if (!strcmp(way, "child")) {
+        int status;
+        pid_t child = fork();
+        if (child == 0) segv();
+        waitpid(child, &status, 0);
+        printf("child: %d\n", WTERMSIG(status));
+    }
+    if (!strcmp(way, "left-behind")) {
+        if (fork() == 0) {
+            sleep(1);
+            puts("still here");
+            return 0;
+        }
+    }
+    if (!strcmp(way, "tty")) printf("%d %d\n", isatty(1), isatty(2));
+    return 0;
+}
