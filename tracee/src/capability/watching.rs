@@ -12,7 +12,7 @@ use crate::perf::{
     Breakpoint, DEBUG_REGISTERS, Delivery, Follow, ProbeEnd, ProbeFile, ProbeTarget, Range, Record, Rings,
     Start, Trigger, Uprobe, free_registers,
 };
-use crate::process::Memory;
+use crate::process::{Memory, Process};
 
 fn watched() -> Result<Trigger, Box<dyn Error>> {
     Ok(Trigger::Write(Range::new(Subject::watched(), 8)?))
@@ -93,8 +93,8 @@ pub(super) fn bpf(subject: &Subject) -> Tried {
 }
 
 pub(super) fn uprobes(subject: &Subject) -> Tried {
-    let (range, offset, path) = own_text(Subject::function()).ok_or("our own text was not found")?;
-    let file = ProbeFile::mapped(subject.pid(), range, path.as_ref())?;
+    let offset = offset_in_file(Subject::function()).ok_or("our own text was not found")?;
+    let file = ProbeFile::at(&Process::new(subject.pid()).executable_link());
     let target = ProbeTarget::Thread(subject.pid().first_thread());
     let probe = Uprobe::open(&file, offset, ProbeEnd::Entry, target, Delivery::Silent)?;
     subject.call()?;
@@ -104,16 +104,17 @@ pub(super) fn uprobes(subject: &Subject) -> Tried {
     }
 }
 
-/// The mapping, the offset in its file, and the file of an address in our text.
-fn own_text(addr: RunAddr) -> Option<(std::ops::Range<RunAddr>, FileOffset, String)> {
+/// Where an address of our text is in our executable.
+fn offset_in_file(addr: RunAddr) -> Option<FileOffset> {
     read("/proc/self/maps").lines().find_map(|line| {
         let mut fields = line.split_whitespace();
         let (start, end) = fields.next()?.split_once('-')?;
         let hex = |text: &str| u64::from_str_radix(text, 16).ok();
-        let (start, end) = (hex(start)?, hex(end)?);
         let offset = hex(fields.nth(1)?)?;
-        let path = fields.nth(2)?.to_owned();
-        let inside = addr.0.checked_sub(start).filter(|_| addr.0 < end)?;
-        Some((RunAddr(start)..RunAddr(end), FileOffset(offset + inside), path))
+        let inside = addr
+            .0
+            .checked_sub(hex(start)?)
+            .filter(|_| hex(end).is_some_and(|end| addr.0 < end))?;
+        Some(FileOffset(offset.checked_add(inside)?))
     })
 }

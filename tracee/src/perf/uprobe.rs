@@ -6,50 +6,26 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use perf_event_open_sys::bindings::perf_event_attr;
-use program::{FileOffset, RunAddr};
+use program::FileOffset;
 
 use super::breakpoint::Delivery;
 use super::error::PerfError;
 use super::event::{Event, Whose, attributes, explain};
 use super::rings::online_cpus;
-use crate::{Pid, Tid};
+use crate::Tid;
 
 const PMU: &str = "/sys/bus/event_source/devices/uprobe";
 
-/// A file to probe, by a path that the kernel can open from here.
+/// A file to probe, by a path that the kernel can open from here. For a file that a process has mapped,
+/// [`crate::process::ModuleMap::file`] finds one, also if it was deleted or is in another mount namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeFile(PathBuf);
 
 impl ProbeFile {
-    /// The file at a path of ours.
+    /// The file at a path.
     #[must_use]
     pub fn at(path: &Path) -> Self {
         Self(path.to_owned())
-    }
-
-    /// The file that a process has mapped at an address range, as `/proc/PID/maps` has it: also if it was
-    /// deleted or replaced since, or is only visible to the process.
-    ///
-    /// # Errors
-    /// When neither the mapping nor the path can be opened.
-    pub fn mapped(pid: Pid, range: std::ops::Range<RunAddr>, path: &Path) -> Result<Self, PerfError> {
-        let by_mapping = PathBuf::from(format!(
-            "/proc/{pid}/map_files/{:x}-{:x}",
-            range.start.0, range.end.0
-        ));
-        let relative = path.strip_prefix("/").unwrap_or(path);
-        let by_path = PathBuf::from(format!("/proc/{pid}/root")).join(relative);
-        // The first needs a capability that the second does not.
-        if std::fs::metadata(&by_mapping).is_ok() {
-            return Ok(Self(by_mapping));
-        }
-        match std::fs::metadata(&by_path) {
-            Ok(_) => Ok(Self(by_path)),
-            Err(source) => Err(PerfError::NoFile {
-                path: by_path,
-                source,
-            }),
-        }
     }
 
     /// The path.

@@ -115,7 +115,7 @@ impl Running {
     }
 
     /// The offset in its file of an address in its text.
-    pub fn file_offset(&self, addr: RunAddr) -> (std::ops::Range<RunAddr>, u64) {
+    pub fn file_offset(&self, addr: RunAddr) -> u64 {
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid())).unwrap();
         let hex = |text: &str| u64::from_str_radix(text, 16).unwrap();
         for line in maps.lines() {
@@ -123,7 +123,7 @@ impl Running {
             let (start, end) = fields[0].split_once('-').unwrap();
             let (start, end) = (hex(start), hex(end));
             if (start..end).contains(&addr.0) {
-                return (RunAddr(start)..RunAddr(end), addr.0 - start + hex(fields[2]));
+                return addr.0 - start + hex(fields[2]);
             }
         }
         panic!("{addr} is not mapped")
