@@ -28,7 +28,7 @@ pub struct RawHit {
     pub pid: Pid,
     /// The thread, likewise.
     pub tid: Tid,
-    /// The watched address; for a probe, the probed instruction's.
+    /// The watched address; for a probe, the probed instruction's, or where the function returns to.
     pub addr: RunAddr,
     /// The program's cookie.
     pub cookie: u64,

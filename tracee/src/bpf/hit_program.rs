@@ -83,6 +83,9 @@ const CONTEXT: Reg = Reg::R6;
 const SCRATCH: Reg = Reg::R7;
 const CONTROL: Reg = Reg::R8;
 const RECORD: Reg = Reg::R9;
+/// What waits on the stack.
+const STACK_TIME: i16 = -8;
+const STACK_WHO: i16 = -16;
 /// The instruction pointer among the words of `struct pt_regs`.
 const RIP: usize = 16;
 /// Where `struct bpf_perf_event_data` has the address, after the registers and the period.
@@ -95,6 +98,9 @@ fn code(ring: &HitRing, kind: ProgramKind, cookie: u64, reads: &[ProbeRead]) -> 
     let (fd, _) = ring.ring();
     code.mov(CONTEXT, Reg::R1);
     code.map_value(CONTROL, ring.control());
+    // First of all: nothing later is nearer to the access.
+    code.call(Helper::KtimeGetNs);
+    code.store(Reg::Stack, STACK_TIME, Reg::R0);
     who(&mut code, ring.namespace());
     only_one_process(&mut code, &mut out);
     code.map(Reg::R1, fd);
@@ -111,8 +117,8 @@ fn code(ring: &HitRing, kind: ProgramKind, cookie: u64, reads: &[ProbeRead]) -> 
             None => read_location(&mut code, record_at, slot, ring.room()),
         }
     }
-    code.call(Helper::KtimeGetNs);
-    code.store(RECORD, TIME as i16, Reg::R0);
+    code.load(Reg::R1, Reg::Stack, STACK_TIME);
+    code.store(RECORD, TIME as i16, Reg::R1);
     let addr = match kind {
         ProgramKind::PerfEvent => PERF_ADDR,
         ProgramKind::Kprobe => RIP * 8,
@@ -147,10 +153,10 @@ fn who(code: &mut Assembler, namespace: Option<PidNamespace>) {
         code.constant(Reg::R1, namespace.device);
         code.constant(Reg::R2, namespace.inode);
         code.mov(Reg::R3, Reg::Stack);
-        code.add_imm(Reg::R3, -8);
+        code.add_imm(Reg::R3, STACK_WHO.into());
         code.mov_imm(Reg::R4, 8);
         code.call(Helper::GetNsCurrentPidTgid);
-        code.load(SCRATCH, Reg::Stack, -8);
+        code.load(SCRATCH, Reg::Stack, STACK_WHO);
         code.jump_if(Reg::R0, When::Equal, 0, &mut known);
     }
     code.call(Helper::GetCurrentPidTgid);

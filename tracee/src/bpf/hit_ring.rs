@@ -94,7 +94,8 @@ impl HitRing {
         Ok(())
     }
 
-    /// How many hits found no room in the ring.
+    /// How many hits found no room in the ring. The kernel runs no program on a processor on which somebody
+    /// else's BPF map operation was interrupted: what was lost by that, [`crate::perf::Breakpoint::count`] tells.
     #[must_use]
     pub fn lost(&self) -> u64 {
         let word = self.control.words().get(LOST);
