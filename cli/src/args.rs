@@ -21,6 +21,9 @@ pub enum Command {
 
     /// Show what a core dump or a stack trace says: the failure, every thread's frames, the nearest causes
     Triage(TriageArgs),
+
+    /// Show what this machine lets failsketch do, by trying it, and what would enable the rest
+    Doctor(DoctorArgs),
 }
 
 /// Where the program is.
@@ -86,6 +89,14 @@ pub struct TriageArgs {
     pub max: usize,
 
     /// Print the sketch as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `doctor`.
+#[derive(clap::Args)]
+pub struct DoctorArgs {
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }

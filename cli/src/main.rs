@@ -2,6 +2,7 @@
 
 mod accesses;
 mod args;
+mod doctor;
 mod input;
 mod present;
 mod slice;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
     let outcome = match &args.command {
         Command::Slice(options) => slice::run(options),
         Command::Triage(options) => triage::run(options),
+        Command::Doctor(options) => doctor::run(options),
     };
     let outcome = outcome.and_then(|text| Ok(io::stdout().write_all(text.as_bytes())?));
     match outcome {

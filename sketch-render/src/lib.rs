@@ -3,6 +3,7 @@
 //! Plain data in ([`model`]), text out: [`term`] for terminals, JSON through [`serde`]. The same input gives
 //! the same bytes; names from binaries and reports are made harmless on the way ([`text`]).
 
+pub mod doctor;
 pub mod json;
 pub mod model;
 pub mod term;
