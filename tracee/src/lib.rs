@@ -5,6 +5,7 @@
 
 pub mod bpf;
 pub mod capability;
+mod clock;
 pub mod files;
 mod ids;
 pub mod perf;
@@ -13,5 +14,6 @@ pub mod ptrace;
 mod registers;
 pub mod run;
 
+pub use clock::monotonic_ns;
 pub use files::{FileError, HostFiles, HostModules, MappedFile, ProgramError, ProgramFiles, is_system_path};
 pub use ids::{Pid, Tid};

@@ -8,17 +8,29 @@
 //! - [`order`]: hits of several threads in an order that their values allow
 //! - [`hit`]: what comes out
 //!
-//! What touches a process sits behind [`watcher::Watcher`].
+//! What touches a process sits behind [`watcher::Watcher`]:
+//! - [`exact`]: each hit a stop of its thread (and compat, for kernels without such events)
+//! - [`observe`]: hits go to a ring, no thread stops
+//!
+//! [`session::Session`] puts it all together.
 
 pub mod access;
+mod arms;
+pub mod code;
+mod error;
+pub mod exact;
 pub mod hit;
 pub mod location;
+pub mod observe;
 pub mod order;
 mod registers;
 pub mod rotation;
+pub mod session;
+mod table;
 pub mod values;
 pub mod watcher;
 
+pub use error::WatchError;
 pub use hit::{Access, Hit, Mode, Provenance, Summary, Value, WatchedSpan};
 pub use location::{Location, LocationError, Slot, Trigger};
-pub use watcher::{Address, Event, ModeRequest, RawHit, Target, WatchError, WatchSpec, Watcher};
+pub use watcher::{Address, Event, ModeRequest, RawHit, Target, WatchSpec, Watcher};

@@ -118,47 +118,6 @@ impl Location {
     }
 }
 
-/// A register's worth of a location.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Assigned {
-    /// Which location.
-    pub location: usize,
-    /// The piece.
-    pub slot: Slot,
-    /// Which accesses.
-    pub trigger: Trigger,
-}
-
-/// Shares the registers out among locations, in their order.
-///
-/// # Errors
-/// When they do not fit.
-pub fn assign(locations: &[Location]) -> Result<Vec<Assigned>, LocationError> {
-    let mut assigned: Vec<Assigned> = Vec::new();
-    for (location, wanted) in locations.iter().enumerate() {
-        let trigger = wanted.trigger;
-        let pieces = wanted.slots()?.into_iter().map(|slot| Assigned {
-            location,
-            slot,
-            trigger,
-        });
-        // Locations may overlap: one register serves both, and hits are sorted out by address.
-        for piece in pieces {
-            match assigned.iter_mut().find(|other| other.slot == piece.slot) {
-                Some(other) if piece.trigger == Trigger::ReadWrite => other.trigger = piece.trigger,
-                Some(_) => {}
-                None => assigned.push(piece),
-            }
-        }
-    }
-    if assigned.len() > REGISTERS {
-        return Err(LocationError::TooMany {
-            needed: assigned.len(),
-        });
-    }
-    Ok(assigned)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -211,19 +170,6 @@ mod tests {
             at(0xffff_ffff_8000_0000, 8).slots(),
             Err(LocationError::OutOfSpace { .. })
         ));
-        let five: Vec<Location> = (0..5).map(|n| at(0x1000 + n * 8, 8)).collect();
-        assert_eq!(assign(&five), Err(LocationError::TooMany { needed: 5 }));
-    }
-
-    #[test]
-    fn overlapping_locations_share_a_register() {
-        let write = Location {
-            trigger: Trigger::Write,
-            ..at(0x1000, 8)
-        };
-        let shared = assign(&[write, at(0x1000, 8), at(0x1010, 4)]).unwrap();
-        assert_eq!(shared.len(), 2);
-        assert_eq!(shared[0].trigger, Trigger::ReadWrite);
     }
 
     proptest! {

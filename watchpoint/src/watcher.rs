@@ -1,22 +1,27 @@
 //! The hardware behind a trait: whoever owns the debug registers hands over raw hits.
 
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use failure::image::Registers;
-use program::{LinkAddr, RunAddr};
+use iced_x86::Register;
+use program::{FileOffset, LinkAddr, RunAddr};
+use tracee::process::{Module, ModuleMap};
+use tracee::ptrace::{End, Launch};
+use tracee::{Pid, Tid};
 
-use crate::hit::{Mode, WatchedSpan};
-use crate::location::{LocationError, Trigger};
+use crate::error::WatchError;
+use crate::hit::Mode;
+use crate::location::{Location, Slot, Trigger};
+use crate::registers::read;
 
 /// Whom to watch.
 #[derive(Debug)]
 pub enum Target {
     /// A process that runs already.
-    Process(u32),
+    Process(Pid),
     /// A process to start.
-    Launch(Command),
+    Launch(Launch),
 }
 
 /// How the caller wants it watched.
@@ -41,6 +46,74 @@ pub enum Address {
         /// The address as linked.
         addr: LinkAddr,
     },
+    /// Known when a thread comes by a place in the code; each time anew.
+    Probed(Probe),
+}
+
+/// A place in the code where an address is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// The file; `None` for the executable.
+    pub module: Option<PathBuf>,
+    /// The instruction, as linked.
+    pub addr: LinkAddr,
+    /// The instruction, in the file.
+    pub offset: FileOffset,
+    /// The address. The instruction must leave the registers in it alone: in observe mode they are read before
+    /// it, in exact mode after it.
+    pub expression: Expression,
+    /// Accesses may have happened before this place is reached.
+    pub late: bool,
+}
+
+/// `base + index · scale + disp`, of a thread's registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Expression {
+    /// Base register.
+    pub base: Option<Register>,
+    /// Index register and scale.
+    pub index: Option<(Register, u32)>,
+    /// Displacement.
+    pub disp: i64,
+}
+
+impl Expression {
+    /// The address, for these registers; `None` for a null pointer and the page around it, which nobody owns.
+    #[must_use]
+    pub fn evaluate(&self, registers: &Registers) -> Option<RunAddr> {
+        const NULL_PAGE: u64 = 4096;
+        let base = self.base.map_or(Some(0), |base| read(registers, base))?;
+        let index = match self.index {
+            Some((index, scale)) => read(registers, index)?.wrapping_mul(u64::from(scale)),
+            None => 0,
+        };
+        let addr = base.wrapping_add(index).wrapping_add_signed(self.disp);
+        (addr >= NULL_PAGE && (self.base.is_none() || base >= NULL_PAGE)).then_some(RunAddr(addr))
+    }
+}
+
+impl Address {
+    /// The address in a process, if its file is mapped.
+    #[must_use]
+    pub fn resolve(&self, modules: &ModuleMap) -> Option<RunAddr> {
+        match self {
+            Self::Run(addr) => Some(*addr),
+            Self::Probed(_) => None,
+            Self::Static { module: None, addr } => modules.to_run(*addr),
+            Self::Static {
+                module: Some(path),
+                addr,
+            } => module_at(modules, path)?.to_run(*addr),
+        }
+    }
+}
+
+/// The module of a process that is the file at a path.
+pub(crate) fn module_at<'m>(modules: &'m ModuleMap, path: &Path) -> Option<&'m Module> {
+    modules.modules().iter().find(|module| {
+        let recorded = Path::new(&module.mapped.path);
+        recorded == path || modules.file(module).is_some_and(|file| file == path)
+    })
 }
 
 /// A location to watch.
@@ -54,7 +127,19 @@ pub struct WatchSpec {
     pub trigger: Trigger,
 }
 
-/// How many bytes are kept of the memory at each hit.
+impl WatchSpec {
+    /// The location in a process, if its file is mapped.
+    #[must_use]
+    pub fn resolve(&self, modules: &ModuleMap) -> Option<Location> {
+        Some(Location {
+            addr: self.address.resolve(modules)?,
+            len: self.len,
+            trigger: self.trigger,
+        })
+    }
+}
+
+/// How many bytes a snapshot has: what a debug register can watch.
 pub const SNAPSHOT: usize = 8;
 
 /// A watched piece of memory as it was when a hit was reported.
@@ -62,48 +147,101 @@ pub const SNAPSHOT: usize = 8;
 pub struct Snapshot {
     /// Where.
     pub addr: RunAddr,
-    /// How many bytes were read; zero when none could.
+    /// How many bytes were read.
     pub len: u8,
     /// The bytes.
     pub bytes: [u8; SNAPSHOT],
 }
 
+impl Snapshot {
+    /// The snapshots that some bytes make.
+    pub fn of(addr: RunAddr, bytes: &[u8]) -> impl Iterator<Item = Self> + '_ {
+        let pieces = bytes.chunks(SNAPSHOT).zip((addr.0..).step_by(SNAPSHOT));
+        pieces.map(|(piece, addr)| {
+            let mut bytes = [0; SNAPSHOT];
+            bytes.iter_mut().zip(piece).for_each(|(to, from)| *to = *from);
+            Self {
+                addr: RunAddr(addr),
+                len: u8::try_from(piece.len()).unwrap_or(0),
+                bytes,
+            }
+        })
+    }
+}
+
 /// A trap as the kernel reported it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawHit {
-    /// When, by the monotonic clock.
+    /// When it was reported, by the monotonic clock.
     pub time_ns: u64,
+    /// It did not happen before this.
+    pub earliest_ns: u64,
     /// The thread.
-    pub tid: u32,
+    pub tid: Tid,
     /// The watched address that the kernel says was touched. An instruction that touched several reports one.
     pub watched: RunAddr,
     /// The registers after the access.
     pub registers: Registers,
     /// Whether `fs_base` and `gs_base` are among what is known.
     pub has_segment_bases: bool,
+    /// The report came late, because the thread blocked SIGTRAP: its registers say nothing about the access.
+    pub asynchronous: bool,
     /// The eight bytes at the stack pointer.
     pub stack_top: Option<u64>,
-    /// The watched pieces at the time of the report, the reported one among them.
+    /// The watched pieces at the time of the report, as far as they could be read.
     pub memory: Vec<Snapshot>,
 }
 
-/// What a watcher has to tell.
+/// A location that is watched from some moment on.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arming {
+    /// Which location of the request.
+    pub location: usize,
+    /// Where, and which accesses.
+    pub at: Location,
+    /// From when on, by the monotonic clock.
+    pub from_ns: u64,
+    /// Accesses may have happened already.
+    pub late: bool,
+    /// What was there, if no thread could write meanwhile (`true`), or as it was read shortly after.
+    pub content: Option<(Vec<u8>, bool)>,
+}
+
+/// What a watcher has to tell.
+#[derive(Clone, Debug)]
 pub enum Event {
+    /// The process is there; what it has mapped, as far as it is known.
+    Modules(Box<ModuleMap>),
+    /// A location is watched from now on, instead of where it was watched before, if it was.
+    Armed(Arming),
+    /// A location is not watched any more.
+    Disarmed {
+        /// Which location of the request.
+        location: usize,
+        /// Where it was.
+        at: RunAddr,
+        /// When it ended.
+        until_ns: u64,
+    },
     /// An access.
     Hit(Box<RawHit>),
-    /// A location is watched from now on, perhaps instead of another address.
-    Armed(WatchedSpan),
+    /// Every access before this moment has been told.
+    Complete(u64),
     /// So many hits could not be reported.
     Lost(u64),
-    /// The process ended: its wait status where we are its parent or tracer.
-    Ended(Option<i32>),
+    /// How often a debug register was hit in all, as the kernel counted.
+    Counted(Slot, u64),
+    /// The process ended.
+    Ended(End),
 }
 
 /// Somebody who owns debug registers of a process.
 pub trait Watcher: Send {
     /// How it watches.
     fn mode(&self) -> Mode;
+
+    /// The process.
+    fn pid(&self) -> Pid;
 
     /// The next events, waiting at most so long for the first; none when the time is over.
     ///
@@ -115,13 +253,5 @@ pub trait Watcher: Send {
     ///
     /// # Errors
     /// When the process could not be left as it was.
-    fn stop(self: Box<Self>) -> Result<Vec<Event>, WatchError>;
-}
-
-/// Why something cannot be watched.
-#[derive(Debug, thiserror::Error)]
-pub enum WatchError {
-    /// The location cannot be watched.
-    #[error(transparent)]
-    Location(#[from] LocationError),
+    fn stop(&mut self) -> Result<Vec<Event>, WatchError>;
 }

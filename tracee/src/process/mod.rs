@@ -7,6 +7,7 @@ mod image;
 mod maps;
 mod memory;
 mod modules;
+mod session;
 mod status;
 
 pub use error::ProcessError;
@@ -15,4 +16,5 @@ pub use facts::Process;
 pub use image::StoppedProcess;
 pub use memory::Memory;
 pub use modules::{Module, ModuleChanges, ModuleMap};
+pub use session::leave_session;
 pub use status::{SignalSet, Status, ThreadState};

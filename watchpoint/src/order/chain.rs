@@ -49,6 +49,15 @@ impl Chain {
         }
     }
 
+    /// Whether what a hit found for certain is what is there.
+    pub(super) fn holds(&self, pending: &Pending) -> bool {
+        let found = pending.hit.before.filter(Value::is_exact);
+        let there = self.0.get(&pending.hit.location);
+        found
+            .zip(there)
+            .is_some_and(|(found, there)| found.bits == there.bits)
+    }
+
     /// Makes a hit's effect part of the chain.
     pub(super) fn follow(&mut self, pending: &Pending) {
         let location = pending.hit.location;

@@ -2,9 +2,9 @@
 //!
 //! Threads report their hits on their own; the reports of two accesses that came close together may arrive the
 //! other way round. Values tell more than clocks: a read returns the last write, an exchange finds what the one
-//! before left. Hits of one thread keep their order; hits of different threads may change places when their
-//! times are no further apart than the reports are inexact (the *window*). `search` looks for the order nearest
-//! to that of the times in which every exact value fits; what no value decides is marked as uncertain.
+//! before left. Hits of one thread keep their order; hits of different threads may change places when the spans
+//! of time in which they can have happened overlap. `search` looks for the order nearest to that of the reports
+//! in which every exact value fits; what no value decides is marked as uncertain.
 
 mod chain;
 mod search;
@@ -15,16 +15,20 @@ use crate::hit::Hit;
 use crate::values::Update;
 use chain::Chain;
 
-/// How many hits are looked at together. Reports are a few hits late, not hundreds.
-const HORIZON: usize = 48;
+/// How many hits are put in order together.
+const HORIZON: usize = 512;
+/// How many hits wait at most, however late others may be.
+const MOST_WAITING: usize = 4096;
 /// How long hits whose order is not certain wait for a later one to decide it.
 const PATIENCE_NS: u64 = 100_000_000;
 
 /// A hit on its way, with how its values hang together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pending {
-    /// The hit; `seq` is given when it leaves.
+    /// The hit; `seq` is given when it leaves. Its time is that of the report.
     pub hit: Hit,
+    /// It did not happen before this.
+    pub earliest_ns: u64,
     /// Bytes of its location, at most eight.
     pub len: u32,
     /// How the value after follows from the one before.
@@ -32,28 +36,15 @@ pub struct Pending {
 }
 
 /// Puts hits in order as they come.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Orderer {
-    window_ns: u64,
     threads: BTreeMap<u32, VecDeque<Pending>>,
     waiting: usize,
     chain: Chain,
-    next_seq: u64,
+    last_seq: u64,
 }
 
 impl Orderer {
-    /// An orderer for reports that are inexact by so much.
-    #[must_use]
-    pub fn new(window_ns: u64) -> Self {
-        Self {
-            window_ns,
-            threads: BTreeMap::new(),
-            waiting: 0,
-            chain: Chain::default(),
-            next_seq: 1,
-        }
-    }
-
     /// Notes what a location held when its watch was set: `exact` when nobody could write in between.
     pub fn note_initial(&mut self, location: usize, value: u64, exact: bool) {
         self.chain.begin(location, value, exact);
@@ -73,34 +64,50 @@ impl Orderer {
         self.waiting += 1;
     }
 
-    /// The hits that nothing can come before any more, when every hit up to `complete_ns` has been pushed. Some
-    /// are kept for a while when a later hit may tell their order.
+    /// The hits that nothing can come before any more, when every hit that can have happened before
+    /// `complete_ns` has been pushed. Those that overlap with other threads' are kept for a while: a later hit
+    /// may tell their order.
     pub fn ready(&mut self, complete_ns: u64) -> Vec<Hit> {
-        let until = complete_ns.saturating_sub(self.window_ns);
         let mut out = Vec::new();
-        while self.earliest().is_some_and(|time| time <= until) {
-            // What comes within the window after the last of a batch could still belong before it.
-            let found = search::order(&self.threads, &self.chain, self.window_ns, HORIZON);
-            let complete = found.len() == self.waiting && complete_ns == u64::MAX;
-            let full = found.len() >= HORIZON;
-            let impatient = until.saturating_sub(PATIENCE_NS);
-            let settled = found
-                .iter()
-                .take_while(|step| step.time_ns <= until && (!step.uncertain || step.time_ns <= impatient));
-            let keep = if complete {
-                found.len()
-            } else if full {
-                found.len() / 2
-            } else {
-                settled.count()
+        loop {
+            let full = self.waiting >= MOST_WAITING;
+            let old_ns = complete_ns.saturating_sub(PATIENCE_NS);
+            let old = full || self.earliest_report().is_some_and(|time| time <= old_ns);
+            let alone = self.alone(complete_ns);
+            if alone == 0 && !old {
+                return out;
+            }
+            let found = search::order(&self.threads, &self.chain, HORIZON);
+            let aged = found.iter().take_while(|step| step.time_ns <= old_ns).count();
+            let aged = match aged {
+                0 if full => found.len().div_ceil(2),
+                // The end of a horizon was not looked beyond.
+                aged if found.len() < self.waiting => aged.min(found.len().div_ceil(2)),
+                aged => aged,
             };
+            let keep = aged.max(alone);
             if keep == 0 {
-                break;
+                return out;
             }
             let taken = found.into_iter().take(keep).collect();
             self.take(taken, &mut out);
         }
-        out
+    }
+
+    /// How many of the first hits are one thread's alone, for as long as they can have taken.
+    fn alone(&self, complete_ns: u64) -> usize {
+        let mut queues = self.threads.values();
+        let first = queues.clone().min_by_key(|queue| report_of(queue));
+        let Some(first) = first else { return 0 };
+        let others = queues.by_ref().filter(|queue| !std::ptr::eq(*queue, first));
+        let next = others
+            .filter_map(|queue| queue.front())
+            .map(|pending| pending.earliest_ns);
+        let until = next.min().unwrap_or(u64::MAX);
+        let before = first
+            .iter()
+            .take_while(|pending| pending.hit.time_ns < until && pending.hit.time_ns <= complete_ns);
+        before.take(HORIZON).count()
     }
 
     /// All that is left.
@@ -108,9 +115,8 @@ impl Orderer {
         self.ready(u64::MAX)
     }
 
-    fn earliest(&self) -> Option<u64> {
-        let heads = self.threads.values().filter_map(|queue| queue.front());
-        heads.map(|pending| pending.hit.time_ns).min()
+    fn earliest_report(&self) -> Option<u64> {
+        self.threads.values().map(report_of).min()
     }
 
     fn take(&mut self, order: Vec<search::Step>, out: &mut Vec<Hit>) {
@@ -128,11 +134,16 @@ impl Orderer {
             self.chain.complete(&mut pending);
             self.chain.follow(&pending);
             pending.hit.order_uncertain = step.uncertain;
-            pending.hit.seq = self.next_seq;
-            self.next_seq += 1;
+            self.last_seq += 1;
+            pending.hit.seq = self.last_seq;
             out.push(pending.hit);
         }
     }
+}
+
+/// When the first hit of a thread was reported.
+fn report_of(queue: &VecDeque<Pending>) -> u64 {
+    queue.front().map_or(u64::MAX, |pending| pending.hit.time_ns)
 }
 
 #[cfg(test)]

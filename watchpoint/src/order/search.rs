@@ -1,12 +1,23 @@
-//! The search for an order: depth first, the earliest hit first, never the same situation twice.
+//! The search for an order: depth first, never the same situation twice.
+//!
+//! First the earliest hit is tried first, which keeps the order of the reports where it fits. When reports are so
+//! late that this leads nowhere, reads that find what is there are taken before anything else: such a read
+//! changes nothing, so taking it at once can never be the mistake.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use super::Pending;
 use super::chain::{Chain, Trust};
 
-/// How many steps are tried before the order of the times is taken.
+/// How many steps are tried before another way is taken.
 const BUDGET: usize = 5_000;
+
+/// Which hit is tried first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum First {
+    Earliest,
+    FittingRead,
+}
 
 /// The next hit to take: the first that waits of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,15 +32,16 @@ type Queues = BTreeMap<u32, VecDeque<Pending>>;
 
 /// An order of the first `horizon` hits that wait. When no order fits all of them, the longest that fits the
 /// first of them, and then the next by time.
-pub(super) fn order(threads: &Queues, chain: &Chain, window_ns: u64, horizon: usize) -> Vec<Step> {
+pub(super) fn order(threads: &Queues, chain: &Chain, horizon: usize) -> Vec<Step> {
     let waiting: usize = threads.values().map(VecDeque::len).sum();
     let threads: Vec<&VecDeque<Pending>> = threads.values().collect();
-    let try_with = |trust| {
+    let goal = waiting.min(horizon);
+    let try_with = |first, trust| {
         let mut search = Search {
             threads: &threads,
+            first,
             trust,
-            window_ns,
-            goal: waiting.min(horizon),
+            goal,
             path: Vec::new(),
             best: Vec::new(),
             dead: HashSet::new(),
@@ -38,9 +50,21 @@ pub(super) fn order(threads: &Queues, chain: &Chain, window_ns: u64, horizon: us
         let fits = search.extend(&mut vec![0; threads.len()], chain.clone());
         (fits, if fits { search.path } else { search.best })
     };
-    let (mut fits, mut path) = try_with(Trust::Memory);
-    if !fits {
-        (fits, path) = try_with(Trust::Registers);
+    let ways = [
+        (First::Earliest, Trust::Memory),
+        (First::FittingRead, Trust::Memory),
+        (First::Earliest, Trust::Registers),
+        (First::FittingRead, Trust::Registers),
+    ];
+    let (mut fits, mut path) = (false, Vec::new());
+    for (first, trust) in ways {
+        let (found, longest) = try_with(first, trust);
+        if found || longest.len() > path.len() {
+            (fits, path) = (found, longest);
+        }
+        if fits {
+            break;
+        }
     }
     let contradiction = !fits;
     if contradiction {
@@ -53,13 +77,13 @@ pub(super) fn order(threads: &Queues, chain: &Chain, window_ns: u64, horizon: us
         let heads = heads.filter_map(|(thread, queue)| Some((queue.get(at[thread])?.hit.time_ns, thread)));
         path.extend(heads.min().map(|(_, thread)| thread));
     }
-    judged(&threads, chain, window_ns, &path, contradiction)
+    judged(&threads, chain, &path, contradiction)
 }
 
 struct Search<'s> {
     threads: &'s [&'s VecDeque<Pending>],
+    first: First,
     trust: Trust,
-    window_ns: u64,
     goal: usize,
     path: Vec<usize>,
     /// The longest way that fitted.
@@ -80,7 +104,15 @@ impl Search<'_> {
             return false;
         }
         self.budget -= 1;
-        for thread in self.heads(at) {
+        let mut heads = self.heads(at);
+        if self.first == First::FittingRead
+            && let Some(&fitting) = heads
+                .iter()
+                .find(|&&thread| self.is_fitting_read(thread, at, &chain))
+        {
+            heads = vec![fitting];
+        }
+        for thread in heads {
             let Some(pending) = self.threads[thread].get(at[thread]) else {
                 continue;
             };
@@ -101,33 +133,34 @@ impl Search<'_> {
         false
     }
 
+    /// Whether a thread's next hit is a read that for certain finds what is there.
+    fn is_fitting_read(&self, thread: usize, at: &[usize], chain: &Chain) -> bool {
+        let next = self.threads.get(thread).zip(at.get(thread));
+        let next = next.and_then(|(queue, &at)| queue.get(at));
+        next.is_some_and(|pending| {
+            let reads = pending.hit.access.is_some_and(|access| !access.kind.writes());
+            reads && chain.holds(pending)
+        })
+    }
+
     /// The threads whose next hit can be the next of all, earliest first.
     fn heads(&self, at: &[usize]) -> Vec<usize> {
-        let time = |thread: usize| {
-            let pending = self.threads[thread].get(at[thread])?;
-            Some((pending.hit.time_ns, thread))
-        };
-        let mut heads: Vec<(u64, usize)> = (0..self.threads.len()).filter_map(time).collect();
+        let heads = self.threads.iter().zip(at).enumerate();
+        let heads = heads.filter_map(|(thread, (queue, &at))| {
+            let pending = queue.get(at)?;
+            Some((pending.hit.time_ns, thread, pending.earliest_ns))
+        });
+        let mut heads: Vec<(u64, usize, u64)> = heads.collect();
         heads.sort_unstable();
-        let last = heads
-            .first()
-            .map_or(0, |(first, _)| first.saturating_add(self.window_ns));
-        heads
-            .into_iter()
-            .take_while(|(time, _)| *time <= last)
-            .map(|(_, thread)| thread)
-            .collect()
+        // Whoever can have happened before the first report may be first.
+        let first = heads.first().map_or(0, |(time, ..)| *time);
+        let can_be_first = heads.into_iter().filter(|(_, _, earliest)| *earliest <= first);
+        can_be_first.map(|(_, thread, _)| thread).collect()
     }
 }
 
 /// Goes along an order and marks the neighbours that could as well have come the other way round.
-fn judged(
-    threads: &[&VecDeque<Pending>],
-    chain: &Chain,
-    window_ns: u64,
-    path: &[usize],
-    contradiction: bool,
-) -> Vec<Step> {
+fn judged(threads: &[&VecDeque<Pending>], chain: &Chain, path: &[usize], contradiction: bool) -> Vec<Step> {
     let mut at = vec![0; threads.len()];
     let mut chain = chain.clone();
     let mut steps: Vec<Step> = Vec::new();
@@ -139,7 +172,7 @@ fn judged(
         at[thread] += 1;
         let mut uncertain = !chain.allows(pending, Trust::Registers);
         if let Some((neighbour, before)) = &before
-            && could_swap(neighbour, pending, before, window_ns)
+            && could_swap(neighbour, pending, before)
         {
             uncertain = true;
             if let Some(last) = steps.last_mut() {
@@ -162,9 +195,9 @@ fn judged(
 }
 
 /// Whether two neighbours fit as well the other way round, and that would make a difference.
-fn could_swap(first: &Pending, second: &Pending, before: &Chain, window_ns: u64) -> bool {
+fn could_swap(first: &Pending, second: &Pending, before: &Chain) -> bool {
     let (a, b) = (&first.hit, &second.hit);
-    let close = a.time_ns.abs_diff(b.time_ns) <= window_ns;
+    let close = second.earliest_ns <= a.time_ns;
     let writes = |hit: &crate::hit::Hit| hit.access.is_none_or(|access| access.kind.writes());
     if a.tid == b.tid || !close || !(writes(a) || writes(b)) {
         return false;

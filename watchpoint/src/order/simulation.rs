@@ -30,6 +30,7 @@ fn op() -> impl Strategy<Value = Op> {
 type Event = (u32, usize, Op, u64);
 
 const STEP: u64 = 10;
+const WINDOW: u64 = 35;
 
 /// A run: events in their true order, each reported up to `jitter` late, a thread's reports in their order.
 fn run(jitter: u64) -> impl Strategy<Value = Vec<Event>> {
@@ -89,6 +90,7 @@ fn hits(events: &[Event]) -> Vec<Pending> {
                 before: found.then(|| exact(before)).flatten(),
                 order_uncertain: false,
             },
+            earliest_ns: time_ns.saturating_sub(WINDOW),
             len: 1,
             update: matches!(op, Op::AtomicIncrement).then_some(Update::Add(1)),
         }
@@ -97,15 +99,17 @@ fn hits(events: &[Event]) -> Vec<Pending> {
 }
 
 /// What comes out when the hits come in by the time of their report, some at a time.
-fn ordered(pending: &[Pending], window: u64, batch: usize) -> Vec<Hit> {
+fn ordered(pending: &[Pending], batch: usize) -> Vec<Hit> {
     let mut arriving = pending.to_vec();
     arriving.sort_by_key(|pending| pending.hit.time_ns);
-    let mut orderer = Orderer::new(window);
+    let mut orderer = Orderer::default();
     orderer.note_initial(0, 0, true);
     orderer.note_initial(1, 0, true);
     let mut out = Vec::new();
     for some in arriving.chunks(batch.max(1)) {
-        let complete = some.last().map_or(0, |last| last.hit.time_ns);
+        let complete = some
+            .last()
+            .map_or(0, |last| last.hit.time_ns.saturating_sub(WINDOW));
         some.iter().cloned().for_each(|pending| orderer.push(pending));
         out.extend(orderer.ready(complete));
     }
@@ -131,9 +135,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn the_order_found_fits_the_values(events in run(35), batch in 1usize..9) {
+    fn the_order_found_fits_the_values(events in run(WINDOW), batch in 1usize..9) {
         let pending = hits(&events);
-        let out = ordered(&pending, 35, batch);
+        let out = ordered(&pending, batch);
         prop_assert_eq!(out.len(), pending.len());
         prop_assert!(consistent(&out), "{:?}", out);
         prop_assert!(out.iter().zip(1..).all(|(hit, seq)| hit.seq == seq));
@@ -147,9 +151,9 @@ proptest! {
     }
 
     #[test]
-    fn what_is_not_marked_is_the_true_order(events in run(35)) {
+    fn what_is_not_marked_is_the_true_order(events in run(WINDOW)) {
         let pending = hits(&events);
-        let out = ordered(&pending, 35, usize::MAX);
+        let out = ordered(&pending, usize::MAX);
         // Neighbours that are both certain and conflict came in this order.
         for pair in out.windows(2) {
             let [a, b] = pair else { continue };
@@ -168,8 +172,11 @@ proptest! {
 
     #[test]
     fn exact_times_are_kept(events in run(0)) {
-        let pending = hits(&events);
-        let out = ordered(&pending, 0, 4);
+        let mut pending = hits(&events);
+        for pending in &mut pending {
+            pending.earliest_ns = pending.hit.time_ns;
+        }
+        let out = ordered(&pending, 4);
         let in_order = out.windows(2).all(|pair| pair[0].pc < pair[1].pc);
         prop_assert!(in_order);
         prop_assert!(out.iter().all(|hit| !hit.order_uncertain));
@@ -193,7 +200,7 @@ fn only_order(pending: &[Pending]) -> bool {
         for (thread, pending) in heads {
             let hit = &pending.hit;
             let there = memory[hit.location];
-            if hit.time_ns > first + 35 || hit.before.is_some_and(|before| before.bits != there) {
+            if hit.time_ns > first + WINDOW || hit.before.is_some_and(|before| before.bits != there) {
                 continue;
             }
             let after = hit.value.map_or((there + 1) & 0xff, |value| value.bits);
@@ -235,6 +242,7 @@ fn lost_updates_are_seen_as_they_were() {
             before,
             order_uncertain: false,
         },
+        earliest_ns: time_ns.saturating_sub(50),
         len: 4,
         update: None,
     };
@@ -244,7 +252,7 @@ fn lost_updates_are_seen_as_they_were() {
         hit(2, 2, 115, AccessKind::Read, exact(5), 5),
         hit(4, 2, 120, AccessKind::Write, None, 6),
     ];
-    let out = ordered(&reports, 50, 1);
+    let out = ordered(&reports, 1);
     let order: Vec<u64> = out.iter().filter_map(|hit| hit.pc).map(|pc| pc.0).collect();
     let read_before_write = order.iter().position(|n| *n == 2) < order.iter().position(|n| *n == 3);
     assert!(read_before_write, "{order:?}");
@@ -256,7 +264,25 @@ fn what_fits_nowhere_is_said() {
     let mut pending = hits(&[(0, 0, Op::Store(1), 10), (1, 0, Op::Load, 100)]);
     pending[1].hit.before = exact(9);
     pending[1].hit.value = exact(9);
-    let out = ordered(&pending, 5, 9);
+    pending
+        .iter_mut()
+        .for_each(|pending| pending.earliest_ns = pending.hit.time_ns - 5);
+    let out = ordered(&pending, 9);
     assert_eq!(out.len(), 2);
     assert!(!out[0].order_uncertain && out[1].order_uncertain);
+}
+
+#[test]
+fn evidence_that_comes_late_still_counts() {
+    // The read of 2 shows that thread 2's store came first of all, long after it could have been placed.
+    let events = [
+        (0, 0, Op::Load, 1),
+        (2, 0, Op::Store(0), 25),
+        (0, 0, Op::Store(1), 20),
+        (0, 0, Op::FetchAdd(0), 40),
+        (0, 0, Op::FetchAdd(1), 77),
+        (1, 0, Op::Load, 60),
+    ];
+    let out = ordered(&hits(&events), 1);
+    assert!(consistent(&out), "{out:?}");
 }

@@ -94,6 +94,18 @@ pub fn change(accessor: &Accessor, touch: &Touch, location: &Location, moment: &
     }
 }
 
+/// A location as it was in memory when a hit was reported.
+#[must_use]
+pub fn seen(location: &Location, moment: &Moment<'_>) -> Option<u64> {
+    let window = Window {
+        location,
+        operand: None,
+        width: 0,
+        memory: moment.memory,
+    };
+    window.seen().map(|value| value.bits)
+}
+
 /// A location, an operand that overlaps it, and the memory that was seen.
 struct Window<'w> {
     location: &'w Location,

@@ -1,4 +1,6 @@
 //! Watchpoints on compiled code and on real processes.
 
+mod counters;
 mod scenarios;
 mod support;
+mod watched;

@@ -1,0 +1,154 @@
+//! The perf breakpoints of a process: one for each register and thread that was there when we came; threads to
+//! come inherit them.
+
+use std::collections::BTreeMap;
+
+use program::RunAddr;
+use tracee::Tid;
+use tracee::perf::{
+    Breakpoint, DEBUG_REGISTERS, Delivery, Follow, PerfError, Range, Start, Trigger, free_registers,
+};
+
+use crate::location::{self, Slot};
+
+/// What a register waits for; nothing yet when its address is still to be found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) slot: Slot,
+    pub(crate) trigger: location::Trigger,
+    pub(crate) armed: bool,
+}
+
+impl Wanted {
+    /// A register that is held for an address that is not known yet.
+    pub(crate) fn reserved() -> Self {
+        Self {
+            slot: Slot {
+                addr: RunAddr(0x1000),
+                len: 1,
+            },
+            trigger: location::Trigger::Write,
+            armed: false,
+        }
+    }
+
+    fn trigger(&self) -> Result<Trigger, PerfError> {
+        let range = Range::new(self.slot.addr, self.slot.len.into())?;
+        Ok(match self.trigger {
+            location::Trigger::Write => Trigger::Write(range),
+            location::Trigger::ReadWrite => Trigger::ReadWrite(range),
+        })
+    }
+}
+
+/// The breakpoints of all threads.
+#[derive(Debug)]
+pub(crate) struct Arms {
+    wanted: Vec<Wanted>,
+    threads: BTreeMap<Tid, Vec<Breakpoint>>,
+    /// Registers of a thread that are free when we hold none.
+    free: usize,
+}
+
+impl Arms {
+    pub(crate) fn new(wanted: Vec<Wanted>) -> Self {
+        Self {
+            wanted,
+            threads: BTreeMap::new(),
+            free: DEBUG_REGISTERS,
+        }
+    }
+
+    /// Finds out how many registers others hold, on a thread that has none of ours.
+    pub(crate) fn look_at(&mut self, tid: Tid) -> Result<(), PerfError> {
+        self.free = free_registers(tid)?;
+        if self.free < self.wanted.len() {
+            return Err(PerfError::NoRegister { tid });
+        }
+        Ok(())
+    }
+
+    /// Arms a thread that was there before its creator was armed. What it inherited already is left alone.
+    pub(crate) fn arm(&mut self, tid: Tid, delivery: Delivery<'_>) -> Result<(), PerfError> {
+        if self.threads.contains_key(&tid) {
+            return Ok(());
+        }
+        // Registers are opened in their order: a thread that was created meanwhile has the first of them.
+        let inherited = self.free.saturating_sub(free_registers(tid)?);
+        self.open(tid, inherited, delivery)
+    }
+
+    /// Arms a thread that is known to have nothing of ours.
+    pub(crate) fn arm_first(&mut self, tid: Tid, delivery: Delivery<'_>) -> Result<(), PerfError> {
+        self.open(tid, 0, delivery)
+    }
+
+    fn open(&mut self, tid: Tid, from: usize, delivery: Delivery<'_>) -> Result<(), PerfError> {
+        let mut opened = Vec::new();
+        for wanted in self.wanted.iter().skip(from) {
+            let start = if wanted.armed {
+                Start::Enabled
+            } else {
+                Start::Disabled
+            };
+            opened.push(Breakpoint::open(
+                tid,
+                wanted.trigger()?,
+                delivery,
+                Follow::Threads,
+                start,
+            )?);
+        }
+        self.threads.insert(tid, opened);
+        Ok(())
+    }
+
+    /// Makes a register wait for something else, in all threads.
+    pub(crate) fn set(&mut self, register: usize, to: Wanted) -> Result<(), PerfError> {
+        let Some(wanted) = self.wanted.get_mut(register) else {
+            return Ok(());
+        };
+        let was_armed = wanted.armed;
+        *wanted = to;
+        let (trigger, last) = (to.trigger()?, self.wanted.len());
+        for opened in self.threads.values_mut() {
+            // Threads that inherited the first registers have only the last of their own.
+            let first = last.saturating_sub(opened.len());
+            let Some(breakpoint) = register.checked_sub(first).and_then(|at| opened.get_mut(at)) else {
+                continue;
+            };
+            let moved = breakpoint
+                .move_to(trigger)
+                .and_then(|()| match (was_armed, to.armed) {
+                    (false, true) => breakpoint.enable(),
+                    (true, false) => breakpoint.disable(),
+                    _ => Ok(()),
+                });
+            match moved {
+                Err(error) if !error.is_gone() => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// How often each register was hit, in all threads together. Zero for those that were moved would be wrong,
+    /// so it is the sum over all addresses that a register waited for.
+    pub(crate) fn counts(&self) -> Vec<(Slot, u64)> {
+        let last = self.wanted.len();
+        let mut counts = vec![0u64; last];
+        for opened in self.threads.values() {
+            let first = last.saturating_sub(opened.len());
+            for (breakpoint, count) in opened.iter().zip(counts.iter_mut().skip(first)) {
+                *count = count.saturating_add(breakpoint.count().unwrap_or(0));
+            }
+        }
+        let slots = self.wanted.iter().map(|wanted| wanted.slot);
+        slots.zip(counts).collect()
+    }
+
+    /// Forgets all: an exec has removed them.
+    pub(crate) fn clear(&mut self) {
+        self.threads.clear();
+    }
+}

@@ -1,0 +1,425 @@
+//! The loop over the stops of a traced process.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use failure::image::Registers;
+use program::{LinkAddr, RunAddr};
+use tracee::perf::ProbeFile;
+use tracee::process::{Memory, ModuleMap};
+use tracee::ptrace::{End, Resume, SigInfo, Stop, TraceError, Tracer, What};
+use tracee::{Pid, Tid, monotonic_ns};
+
+use super::owner::{Owner, Trap};
+use super::probes::{Point, Probes};
+use crate::error::WatchError;
+use crate::location::Location;
+use crate::table::Table;
+use crate::watcher::{Address, Arming, Event, RawHit, Snapshot, WatchSpec, module_at};
+
+/// Who gets to know what happens.
+pub(crate) trait Sink {
+    /// Takes events; false when nobody wants them any more.
+    fn send(&mut self, events: Vec<Event>) -> bool;
+    /// Whether to stop.
+    fn is_over(&mut self) -> bool;
+}
+
+/// Why the loop ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// The process did.
+    Ended,
+    /// Nobody wants to know more.
+    Told,
+}
+
+/// How long the loop waits before it looks whether it is to stop.
+const TICK: Duration = Duration::from_millis(20);
+/// How long a thread may be on its way from an access to its stop: the time that it may wait for a processor.
+const SLACK_NS: u64 = 50_000_000;
+/// The same while stops come without a pause, so that processors are busy.
+const BUSY_SLACK_NS: u64 = 200_000_000;
+/// Events are handed over together when there are so many, or when nothing is left to do.
+const BATCH: usize = 64;
+/// The probe of the dynamic loader: libraries were mapped.
+const LIBRARIES: usize = 0xf_ffff;
+
+/// A traced process and what is watched in it.
+pub(crate) struct Engine<Kind, O> {
+    pub(crate) tracer: Tracer<Kind>,
+    pub(crate) owner: O,
+    pub(crate) table: Table,
+    specs: Vec<WatchSpec>,
+    pid: Pid,
+    memory: Memory,
+    modules: ModuleMap,
+    executable: Option<PathBuf>,
+    probes: Probes,
+    /// Locations whose file is not mapped yet.
+    waiting: Vec<usize>,
+    resumed_ns: BTreeMap<Tid, u64>,
+    idle_ns: u64,
+    out: Vec<Event>,
+    /// Whether the first thread stands still before its first instruction, so that nothing was missed.
+    fresh: bool,
+}
+
+impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
+    pub(crate) fn new(
+        tracer: Tracer<Kind>,
+        owner: O,
+        table: Table,
+        specs: Vec<WatchSpec>,
+        modules: ModuleMap,
+        fresh: bool,
+    ) -> Self {
+        let pid = tracer.pid();
+        Self {
+            tracer,
+            owner,
+            table,
+            specs,
+            pid,
+            memory: Memory::of(pid),
+            executable: executable(&modules),
+            modules,
+            probes: Probes::default(),
+            waiting: Vec::new(),
+            resumed_ns: BTreeMap::new(),
+            idle_ns: 0,
+            out: Vec::new(),
+            fresh,
+        }
+    }
+
+    /// Tells what is watched already, and sets probes for what is still to be found. `placed` are the locations
+    /// that the owner has armed.
+    pub(crate) fn begin(&mut self, placed: &[(usize, Location)]) -> Result<(), WatchError> {
+        self.out.push(Event::Modules(Box::new(self.modules.clone())));
+        let threads: Vec<Tid> = self.tracer.threads().map(|(_, tid)| tid).collect();
+        for &(location, at) in placed {
+            self.tell_armed(location, at, false, self.fresh);
+        }
+        self.waiting.clear();
+        for (location, spec) in self.specs.iter().enumerate() {
+            match &spec.address {
+                Address::Probed(probe) => {
+                    if let Some(file) = self.probe_file(probe.module.as_ref()) {
+                        let point = Point {
+                            file,
+                            offset: probe.offset,
+                            what: location,
+                        };
+                        self.probes.add(point, &threads)?;
+                    } else {
+                        self.waiting.push(location);
+                    }
+                }
+                Address::Static { .. } if !placed.iter().any(|(of, _)| *of == location) => {
+                    self.waiting.push(location);
+                }
+                _ => {}
+            }
+        }
+        if !self.waiting.is_empty()
+            && let Some(point) = self.loader_probe()
+        {
+            self.probes.add(point, &threads)?;
+        }
+        Ok(())
+    }
+
+    fn probe_file(&self, module: Option<&PathBuf>) -> Option<ProbeFile> {
+        let found = match module {
+            None => self.modules.executable()?,
+            Some(path) => module_at(&self.modules, path)?,
+        };
+        Some(ProbeFile::at(&self.modules.file(found)?))
+    }
+
+    /// Where the dynamic loader says that libraries were mapped, before any of their code runs.
+    fn loader_probe(&self) -> Option<Point> {
+        self.modules.modules().iter().find_map(|module| {
+            let path = self.modules.file(module)?;
+            let name = path.file_name()?.to_str()?;
+            if !name.starts_with("ld-") && !name.starts_with("ld.") {
+                return None;
+            }
+            let bytes = tracee::MappedFile::open(&path).ok()?;
+            let elf = program::elf::Elf::parse(&bytes).ok()?;
+            let symbol = elf
+                .dynsym()
+                .defined()
+                .find(|symbol| symbol.name == "_dl_debug_state")?;
+            Some(Point {
+                file: ProbeFile::at(&path),
+                offset: elf.segments().to_file_offset(LinkAddr(symbol.addr.0))?,
+                what: LIBRARIES,
+            })
+        })
+    }
+
+    /// Serves the process until it ends or nobody wants to know more.
+    pub(crate) fn run(&mut self, sink: &mut impl Sink) -> Result<Over, WatchError> {
+        loop {
+            if sink.is_over() {
+                return Ok(Over::Told);
+            }
+            let stop = match self.wait(Duration::ZERO)? {
+                Some(stop) => Some(stop),
+                None => {
+                    let now = monotonic_ns();
+                    self.idle_ns = now;
+                    self.out.push(Event::Complete(now.saturating_sub(SLACK_NS)));
+                    if !sink.send(std::mem::take(&mut self.out)) {
+                        return Ok(Over::Told);
+                    }
+                    self.wait(TICK)?
+                }
+            };
+            if let Some(stop) = stop
+                && let Some(end) = self.serve(&stop)?
+            {
+                self.tell_counts();
+                self.out.push(Event::Ended(end));
+                sink.send(std::mem::take(&mut self.out));
+                return Ok(Over::Ended);
+            }
+            if self.out.len() >= BATCH {
+                let complete = monotonic_ns().saturating_sub(BUSY_SLACK_NS);
+                self.out.push(Event::Complete(complete));
+                if !sink.send(std::mem::take(&mut self.out)) {
+                    return Ok(Over::Told);
+                }
+            }
+        }
+    }
+
+    /// Hands over what is left when the loop was left.
+    pub(crate) fn tell_counts(&mut self) {
+        let counts = self.owner.counts().into_iter();
+        self.out
+            .extend(counts.map(|(slot, count)| Event::Counted(slot, count)));
+    }
+
+    pub(crate) fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.out)
+    }
+
+    fn wait(&mut self, limit: Duration) -> Result<Option<Stop>, WatchError> {
+        match self.tracer.wait(limit) {
+            Err(TraceError::NothingLeft) => Ok(Some(Stop {
+                pid: self.pid,
+                tid: self.pid.first_thread(),
+                what: What::ProcessExited(End::Unknown),
+            })),
+            other => Ok(other?),
+        }
+    }
+
+    fn serve(&mut self, stop: &Stop) -> Result<Option<End>, WatchError> {
+        let tid = stop.tid;
+        let how = match &stop.what {
+            What::Signal(info) => self.signal(tid, info)?,
+            What::NewThread { .. } => {
+                self.owner.arm_new(&mut self.tracer, tid)?;
+                self.probes.arm(tid)?;
+                Resume::Deliver
+            }
+            What::Exec { .. } if stop.pid == self.pid => {
+                self.exec(tid)?;
+                Resume::Deliver
+            }
+            What::ThreadExited => {
+                self.probes.forget(tid);
+                self.resumed_ns.remove(&tid);
+                return Ok(None);
+            }
+            What::ProcessExited(end) => return Ok((stop.pid == self.pid).then_some(*end)),
+            _ => Resume::Deliver,
+        };
+        self.resumed_ns.insert(tid, monotonic_ns());
+        match self.tracer.resume(tid, how) {
+            // Killed meanwhile: its end is told next.
+            Err(TraceError::NotStopped(_)) => Ok(None),
+            other => Ok(other.map(|()| None)?),
+        }
+    }
+
+    fn signal(&mut self, tid: Tid, info: &SigInfo) -> Result<Resume, WatchError> {
+        let Some(trap) = self.owner.trap(&mut self.tracer, tid, info) else {
+            return Ok(Resume::Deliver);
+        };
+        let time_ns = monotonic_ns();
+        // A thread that is being killed cannot be looked into.
+        let Ok(registers) = self.tracer.registers(tid) else {
+            return Ok(Resume::Suppress);
+        };
+        match trap {
+            Trap::Watched { at, asynchronous } => self.hit(tid, at, asynchronous, time_ns, registers),
+            Trap::Probe(LIBRARIES) => self.libraries()?,
+            Trap::Probe(location) => self.probed(location, &registers)?,
+        }
+        Ok(Resume::Suppress)
+    }
+
+    fn hit(&mut self, tid: Tid, watched: RunAddr, asynchronous: bool, time_ns: u64, registers: Registers) {
+        let resumed = self.resumed_ns.get(&tid).copied().unwrap_or(0);
+        let mut memory = Vec::new();
+        for (_, place) in self.table.places() {
+            if let Some(bytes) = self.memory.read(place.addr, place.len as usize) {
+                memory.extend(Snapshot::of(place.addr, &bytes));
+            }
+        }
+        if self.modules.find(RunAddr(registers.rip)).is_none() {
+            self.look_at_modules();
+        }
+        self.out.push(Event::Hit(Box::new(RawHit {
+            time_ns,
+            earliest_ns: resumed.max(self.idle_ns.saturating_sub(SLACK_NS)),
+            tid,
+            watched,
+            registers,
+            has_segment_bases: true,
+            asynchronous,
+            stack_top: self.memory.read_word(RunAddr(registers.rsp)),
+            memory,
+        })));
+    }
+
+    fn look_at_modules(&mut self) {
+        let changed = self.modules.refresh();
+        if changed.is_ok_and(|changed| !changed.mapped.is_empty()) {
+            self.out.push(Event::Modules(Box::new(self.modules.clone())));
+        }
+    }
+
+    /// A thread came by a place where a location's address is known.
+    fn probed(&mut self, location: usize, registers: &Registers) -> Result<(), WatchError> {
+        let Some(spec) = self.specs.get(location) else {
+            return Ok(());
+        };
+        let Address::Probed(probe) = &spec.address else {
+            return Ok(());
+        };
+        let Some(addr) = probe.expression.evaluate(registers) else {
+            return Ok(());
+        };
+        let (late, at) = (
+            probe.late,
+            Location {
+                addr,
+                len: spec.len,
+                trigger: spec.trigger,
+            },
+        );
+        self.place(location, at, late)
+    }
+
+    /// The loader has mapped libraries, and nothing of theirs has run.
+    fn libraries(&mut self) -> Result<(), WatchError> {
+        self.look_at_modules();
+        let threads: Vec<Tid> = self.tracer.threads().map(|(_, tid)| tid).collect();
+        for location in std::mem::take(&mut self.waiting) {
+            let Some(spec) = self.specs.get(location) else {
+                continue;
+            };
+            if let Address::Probed(probe) = &spec.address
+                && let Some(file) = self.probe_file(probe.module.as_ref())
+            {
+                let point = Point {
+                    file,
+                    offset: probe.offset,
+                    what: location,
+                };
+                self.probes.add(point, &threads)?;
+            } else if let Some(at) = spec.resolve(&self.modules) {
+                self.place(location, at, false)?;
+            } else {
+                self.waiting.push(location);
+            }
+        }
+        if self.waiting.is_empty() {
+            self.probes.remove(LIBRARIES);
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, location: usize, at: Location, late: bool) -> Result<(), WatchError> {
+        // A place that needs more registers than are left is not watched; the summary says what was.
+        let Ok(placement) = self.table.place(location, at) else {
+            return Ok(());
+        };
+        let until_ns = monotonic_ns();
+        for (location, at) in placement.given_up {
+            self.out.push(Event::Disarmed {
+                location,
+                at,
+                until_ns,
+            });
+        }
+        for (register, wanted) in placement.set {
+            self.owner.set(&mut self.tracer, register, wanted)?;
+        }
+        if placement.armed {
+            self.tell_armed(location, at, late, false);
+        }
+        Ok(())
+    }
+
+    fn tell_armed(&mut self, location: usize, at: Location, late: bool, exact: bool) {
+        let content = self.memory.read(at.addr, at.len as usize);
+        self.out.push(Event::Armed(Arming {
+            location,
+            at,
+            from_ns: monotonic_ns(),
+            late,
+            content: content.map(|bytes| (bytes, exact)),
+        }));
+    }
+
+    /// The process runs another program: what was watched is gone, and its own file may be mapped again.
+    fn exec(&mut self, tid: Tid) -> Result<(), WatchError> {
+        let until_ns = monotonic_ns();
+        self.owner.clear();
+        self.probes.clear();
+        self.resumed_ns.clear();
+        for (location, at) in self.table.clear() {
+            self.out.push(Event::Disarmed {
+                location,
+                at,
+                until_ns,
+            });
+        }
+        self.memory = Memory::of(self.pid);
+        self.modules = ModuleMap::of(self.pid)?;
+        let same = executable(&self.modules) == self.executable;
+        let mut placed = Vec::new();
+        for (location, spec) in self.specs.iter().enumerate() {
+            let of_executable = matches!(spec.address, Address::Static { module: None, .. });
+            let anywhere = matches!(spec.address, Address::Run(_));
+            let found = spec
+                .resolve(&self.modules)
+                .filter(|_| !anywhere && (same || !of_executable));
+            if let Some(at) = found
+                && self.table.place(location, at).is_ok()
+            {
+                placed.push((location, at));
+            }
+        }
+        for (register, wanted) in self.table.wanted().into_iter().enumerate() {
+            self.owner.set(&mut self.tracer, register, wanted)?;
+        }
+        self.owner.arm_first(&mut self.tracer, tid)?;
+        self.fresh = true;
+        self.begin(&placed)
+    }
+}
+
+fn executable(modules: &ModuleMap) -> Option<PathBuf> {
+    modules
+        .executable()
+        .map(|module| PathBuf::from(&module.mapped.path))
+}

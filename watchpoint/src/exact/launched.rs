@@ -1,0 +1,248 @@
+//! The loop on a thread of ours, for a process that we start. It dies with us.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tracee::process::ModuleMap;
+use tracee::ptrace::{Launch, Launched, Pipes, Tracer};
+use tracee::{Pid, Tid};
+
+use super::engine::{Engine, Over, Sink};
+use super::owner::{Outlet, Owner, PerfOwner, PtraceOwner};
+use crate::arms::{Arms, Wanted};
+use crate::error::WatchError;
+use crate::hit::Mode;
+use crate::location::{Location, LocationError, REGISTERS};
+use crate::table::Table;
+use crate::watcher::{Address, Event, WatchSpec, Watcher};
+
+/// How many batches wait for their reader. Then the process waits too: no hit is lost.
+const BATCHES: usize = 64;
+/// How long threads get to stop when the process is left to itself.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Watches a process that we started, in exact or compat mode.
+pub struct LaunchedWatcher {
+    mode: Mode,
+    pid: Pid,
+    events: Receiver<Result<Vec<Event>, WatchError>>,
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl LaunchedWatcher {
+    /// Starts a program and watches it from its first instruction on.
+    ///
+    /// # Errors
+    /// When it cannot be started, or the locations cannot be watched.
+    pub fn start(launch: Launch, specs: Vec<WatchSpec>, mode: Mode) -> Result<(Self, Pipes), WatchError> {
+        Self::start_with(launch, specs, mode, Outlet::Stops)
+    }
+
+    /// The same, with the hits of perf events going somewhere else.
+    pub(crate) fn start_with(
+        launch: Launch,
+        specs: Vec<WatchSpec>,
+        mode: Mode,
+        outlet: Outlet,
+    ) -> Result<(Self, Pipes), WatchError> {
+        let (sender, events) = sync_channel(BATCHES);
+        let (ready, started) = sync_channel(1);
+        let over = Arc::new(AtomicBool::new(false));
+        let sink = ChannelSink {
+            sender,
+            over: Arc::clone(&over),
+        };
+        let thread = std::thread::Builder::new()
+            .name("watch".to_owned())
+            .spawn(move || {
+                let serve = match mode {
+                    Mode::Compat => serve::<PtraceOwner>,
+                    Mode::Exact | Mode::Observe => serve::<PerfOwner>,
+                };
+                serve(launch, specs, outlet, sink, &ready);
+            });
+        let thread = thread.map_err(WatchError::system("start a thread"))?;
+        let (pid, pipes) = started.recv().map_err(|_| ended_early())??;
+        let watcher = Self {
+            mode,
+            pid,
+            events,
+            over,
+            thread: Some(thread),
+        };
+        Ok((watcher, pipes))
+    }
+}
+
+fn ended_early() -> WatchError {
+    WatchError::Said("the thread that traces ended early".to_owned())
+}
+
+/// Owners that a launched process can have.
+trait Launchable: Owner<Launched> + Sized {
+    fn make(wanted: Vec<Wanted>, outlet: Outlet) -> Self;
+}
+
+impl Launchable for PerfOwner {
+    fn make(wanted: Vec<Wanted>, outlet: Outlet) -> Self {
+        Self {
+            arms: Arms::new(wanted),
+            outlet,
+            all_inherit: true,
+        }
+    }
+}
+
+impl Launchable for PtraceOwner {
+    fn make(wanted: Vec<Wanted>, _: Outlet) -> Self {
+        Self::new(wanted)
+    }
+}
+
+type Started = SyncSender<Result<(Pid, Pipes), WatchError>>;
+
+fn serve<O: Launchable>(
+    launch: Launch,
+    specs: Vec<WatchSpec>,
+    outlet: Outlet,
+    mut sink: ChannelSink,
+    ready: &Started,
+) {
+    let (mut engine, pipes) = match prepare::<O>(launch, specs, outlet) {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            let _nobody_waits = ready.send(Err(error));
+            return;
+        }
+    };
+    let pid = engine.tracer.pid();
+    if ready.send(Ok((pid, pipes))).is_err() {
+        return;
+    }
+    let first = engine
+        .tracer
+        .resume(pid.first_thread(), tracee::ptrace::Resume::Deliver);
+    let result = first
+        .map_err(WatchError::from)
+        .and_then(|()| engine.run(&mut sink));
+    match result {
+        Ok(Over::Ended) => {}
+        Ok(Over::Told) => {
+            engine.tell_counts();
+            let rest = engine.take_events();
+            sink.send(rest);
+            let Engine { tracer, owner, .. } = engine;
+            drop(owner);
+            if let Err(error) = tracer.let_go(PATIENCE) {
+                sink.fail(error.into());
+            }
+        }
+        Err(error) => sink.fail(error),
+    }
+}
+
+fn prepare<O: Launchable>(
+    launch: Launch,
+    specs: Vec<WatchSpec>,
+    outlet: Outlet,
+) -> Result<(Engine<Launched, O>, Pipes), WatchError> {
+    let (mut tracer, pipes) = Tracer::launch(launch)?;
+    let pid = tracer.pid();
+    let modules = ModuleMap::of(pid)?;
+    let (table, placed) = lay_out(&specs, &modules)?;
+    let mut owner = O::make(table.wanted(), outlet);
+    owner.arm_first(&mut tracer, Tid(pid.0))?;
+    let mut engine = Engine::new(tracer, owner, table, specs, modules, true);
+    engine.begin(&placed)?;
+    Ok((engine, pipes))
+}
+
+/// Places in a process, with the numbers of their locations.
+pub(crate) type Placed = Vec<(usize, Location)>;
+
+/// Shares the registers out: just those that are needed when all addresses are known, all of them otherwise.
+pub(crate) fn lay_out(specs: &[WatchSpec], modules: &ModuleMap) -> Result<(Table, Placed), WatchError> {
+    let found = specs.iter().enumerate();
+    let found: Placed = found
+        .filter_map(|(location, spec)| Some((location, spec.resolve(modules)?)))
+        .collect();
+    let mut needed = 0;
+    for (_, at) in &found {
+        needed += at.slots()?.len();
+    }
+    if needed > REGISTERS {
+        return Err(LocationError::TooMany { needed }.into());
+    }
+    let all_known = found.len() == specs.len();
+    let registers = if all_known { needed.max(1) } else { REGISTERS };
+    let mut table = Table::new(registers);
+    for (location, at) in &found {
+        table.place(*location, *at)?;
+    }
+    // Nothing else can bring these into reach.
+    let lost = specs.iter().find(|spec| {
+        matches!(&spec.address, Address::Static { module: None, .. }) && spec.resolve(modules).is_none()
+    });
+    if let Some(lost) = lost {
+        return Err(WatchError::NotMapped {
+            what: format!("{:?}", lost.address),
+            pid: modules.pid(),
+        });
+    }
+    Ok((table, found))
+}
+
+struct ChannelSink {
+    sender: SyncSender<Result<Vec<Event>, WatchError>>,
+    over: Arc<AtomicBool>,
+}
+
+impl ChannelSink {
+    fn fail(&mut self, error: WatchError) {
+        let _nobody_listens = self.sender.send(Err(error));
+    }
+}
+
+impl Sink for ChannelSink {
+    fn send(&mut self, events: Vec<Event>) -> bool {
+        self.sender.send(Ok(events)).is_ok()
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+}
+
+impl Watcher for LaunchedWatcher {
+    fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    fn next(&mut self, timeout: Duration) -> Result<Vec<Event>, WatchError> {
+        match self.events.recv_timeout(timeout) {
+            Ok(events) => events,
+            Err(RecvTimeoutError::Timeout) => Ok(Vec::new()),
+            Err(RecvTimeoutError::Disconnected) => Err(ended_early()),
+        }
+    }
+
+    fn stop(&mut self) -> Result<Vec<Event>, WatchError> {
+        self.over.store(true, Ordering::Relaxed);
+        let mut rest = Vec::new();
+        while let Ok(events) = self.events.recv() {
+            rest.extend(events?);
+        }
+        if let Some(thread) = self.thread.take() {
+            thread.join().map_err(|_| ended_early())?;
+        }
+        Ok(rest)
+    }
+}

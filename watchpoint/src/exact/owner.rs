@@ -1,0 +1,223 @@
+//! Who sets the debug registers of a traced process.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use program::RunAddr;
+use tracee::Tid;
+use tracee::bpf::HitProgram;
+use tracee::perf::{Delivery, Rings};
+use tracee::ptrace::{
+    DebugAccess, DebugLength, DebugSlot, DebugWatch, Launched, SigInfo, TraceError, Tracer,
+};
+
+use crate::arms::{Arms, Wanted};
+use crate::error::WatchError;
+use crate::location::{Slot, Trigger};
+
+/// What marks our signals: nobody else's perf events carry it.
+const COOKIE: u64 = 0xfa11_5ce7_0000_0000;
+const OURS: u64 = 0xffff_ffff_0000_0000;
+
+/// What a SIGTRAP of ours is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trap {
+    /// A watched address was touched.
+    Watched { at: RunAddr, asynchronous: bool },
+    /// A probe was reached.
+    Probe(usize),
+}
+
+const WATCHED: u64 = 0;
+const PROBE: u64 = 1 << 24;
+
+pub(crate) fn watch_cookie() -> u64 {
+    COOKIE | WATCHED
+}
+
+pub(crate) fn probe_cookie(probe: usize) -> u64 {
+    COOKIE | PROBE | (probe as u64 & (PROBE - 1))
+}
+
+/// What a signal of a perf event of ours says; `None` for anybody else's signal.
+pub(crate) fn perf_trap(info: &SigInfo) -> Option<Trap> {
+    let trap = info.perf()?;
+    if trap.data & OURS != COOKIE {
+        return None;
+    }
+    Some(if trap.data & PROBE != 0 {
+        Trap::Probe((trap.data & (PROBE - 1)) as usize)
+    } else {
+        Trap::Watched {
+            at: trap.address,
+            asynchronous: trap.asynchronous,
+        }
+    })
+}
+
+/// Whoever sets the debug registers of a process that is traced as `Kind`.
+pub(crate) trait Owner<Kind> {
+    /// Arms a thread that has nothing of ours: the first, before it runs.
+    fn arm_first(&mut self, tracer: &mut Tracer<Kind>, tid: Tid) -> Result<(), WatchError>;
+    /// Arms a thread that has just been created, as far as it is not armed already.
+    fn arm_new(&mut self, tracer: &mut Tracer<Kind>, tid: Tid) -> Result<(), WatchError>;
+    /// What a thread's signal is about, if it is ours.
+    fn trap(&mut self, tracer: &mut Tracer<Kind>, tid: Tid, info: &SigInfo) -> Option<Trap>;
+    /// Makes a register wait for something else.
+    fn set(&mut self, tracer: &mut Tracer<Kind>, register: usize, to: Wanted) -> Result<(), WatchError>;
+    /// An exec has removed everything.
+    fn clear(&mut self);
+    /// How often each register was hit, if the owner knows.
+    fn counts(&self) -> Vec<(Slot, u64)>;
+}
+
+/// Where the hits of perf events go.
+#[derive(Clone, Debug)]
+pub(crate) enum Outlet {
+    /// To us, as stops.
+    Stops,
+    /// To whoever reads the ring of the program.
+    Program(Arc<HitProgram>),
+    /// To whoever reads the rings.
+    Rings(Arc<Mutex<Rings>>),
+}
+
+impl Outlet {
+    /// Does something that needs the delivery.
+    pub(crate) fn with<T>(&self, act: impl FnOnce(Delivery<'_>) -> T) -> T {
+        match self {
+            Self::Stops => act(Delivery::Stop {
+                cookie: watch_cookie(),
+            }),
+            Self::Program(program) => act(Delivery::Bpf(program)),
+            Self::Rings(rings) => {
+                let rings = rings.lock().unwrap_or_else(PoisonError::into_inner);
+                act(Delivery::Ring(&rings))
+            }
+        }
+    }
+}
+
+/// Perf events.
+#[derive(Debug)]
+pub(crate) struct PerfOwner {
+    pub(crate) arms: Arms,
+    pub(crate) outlet: Outlet,
+    /// Every thread inherits: the first was armed before it could create any.
+    pub(crate) all_inherit: bool,
+}
+
+impl<Kind> Owner<Kind> for PerfOwner {
+    fn arm_first(&mut self, _: &mut Tracer<Kind>, tid: Tid) -> Result<(), WatchError> {
+        let arms = &mut self.arms;
+        Ok(self.outlet.with(|delivery| arms.arm_first(tid, delivery))?)
+    }
+
+    fn arm_new(&mut self, _: &mut Tracer<Kind>, tid: Tid) -> Result<(), WatchError> {
+        if self.all_inherit {
+            return Ok(());
+        }
+        let arms = &mut self.arms;
+        match self.outlet.with(|delivery| arms.arm(tid, delivery)) {
+            Err(error) if !error.is_gone() => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn trap(&mut self, _: &mut Tracer<Kind>, _: Tid, info: &SigInfo) -> Option<Trap> {
+        perf_trap(info)
+    }
+
+    fn set(&mut self, _: &mut Tracer<Kind>, register: usize, to: Wanted) -> Result<(), WatchError> {
+        Ok(self.arms.set(register, to)?)
+    }
+
+    fn clear(&mut self) {
+        self.arms.clear();
+    }
+
+    fn counts(&self) -> Vec<(Slot, u64)> {
+        self.arms.counts()
+    }
+}
+
+/// Registers that the tracer writes itself, thread by thread.
+#[derive(Debug)]
+pub(crate) struct PtraceOwner {
+    wanted: Vec<Wanted>,
+}
+
+impl PtraceOwner {
+    pub(crate) fn new(wanted: Vec<Wanted>) -> Self {
+        Self { wanted }
+    }
+
+    fn write(
+        tracer: &mut Tracer<Launched>,
+        tid: Tid,
+        slot: DebugSlot,
+        to: &Wanted,
+    ) -> Result<(), TraceError> {
+        let watch = DebugWatch {
+            address: to.slot.addr,
+            length: match to.slot.len {
+                1 => DebugLength::One,
+                2 => DebugLength::Two,
+                4 => DebugLength::Four,
+                _ => DebugLength::Eight,
+            },
+            access: match to.trigger {
+                Trigger::Write => DebugAccess::Write,
+                Trigger::ReadWrite => DebugAccess::ReadWrite,
+            },
+        };
+        tracer.set_debug_register(tid, slot, to.armed.then_some(watch))
+    }
+}
+
+impl Owner<Launched> for PtraceOwner {
+    fn arm_first(&mut self, tracer: &mut Tracer<Launched>, tid: Tid) -> Result<(), WatchError> {
+        self.arm_new(tracer, tid)
+    }
+
+    fn arm_new(&mut self, tracer: &mut Tracer<Launched>, tid: Tid) -> Result<(), WatchError> {
+        for (slot, wanted) in DebugSlot::ALL.into_iter().zip(&self.wanted) {
+            Self::write(tracer, tid, slot, wanted)?;
+        }
+        Ok(())
+    }
+
+    fn trap(&mut self, tracer: &mut Tracer<Launched>, tid: Tid, info: &SigInfo) -> Option<Trap> {
+        if !info.is_debug_register() {
+            return None;
+        }
+        let hit = tracer.take_debug_hits(tid).ok()?;
+        let slots = DebugSlot::ALL.into_iter().zip(&self.wanted);
+        let mut slots = slots.filter(|(slot, wanted)| wanted.armed && hit.contains(slot));
+        slots.next().map(|(_, wanted)| Trap::Watched {
+            at: wanted.slot.addr,
+            asynchronous: false,
+        })
+    }
+
+    fn set(&mut self, tracer: &mut Tracer<Launched>, register: usize, to: Wanted) -> Result<(), WatchError> {
+        let (Some(wanted), Some(slot)) = (self.wanted.get_mut(register), DebugSlot::ALL.get(register)) else {
+            return Ok(());
+        };
+        *wanted = to;
+        let stopped: Vec<Tid> = tracer
+            .threads()
+            .map(|(_, tid)| tid)
+            .filter(|tid| tracer.is_stopped(*tid))
+            .collect();
+        for tid in stopped {
+            Self::write(tracer, tid, *slot, &to)?;
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self) {}
+
+    fn counts(&self) -> Vec<(Slot, u64)> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,80 @@
+//! Stops at places in the code, where addresses become known: uprobes, owned by the kernel.
+
+use std::collections::BTreeMap;
+
+use program::FileOffset;
+use tracee::Tid;
+use tracee::perf::{Delivery, PerfError, ProbeEnd, ProbeFile, ProbeTarget, Uprobe};
+
+use super::owner::probe_cookie;
+
+/// A place to stop at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Point {
+    pub(crate) file: ProbeFile,
+    pub(crate) offset: FileOffset,
+    /// What the stop is for: any number that the caller likes.
+    pub(crate) what: usize,
+}
+
+/// The probes of a process. The kernel does not hand them down to new threads; each gets its own.
+#[derive(Debug, Default)]
+pub(crate) struct Probes {
+    points: Vec<Point>,
+    open: BTreeMap<Tid, Vec<(usize, Uprobe)>>,
+}
+
+impl Probes {
+    /// Adds a place, for all threads from now on.
+    pub(crate) fn add(&mut self, point: Point, threads: &[Tid]) -> Result<(), PerfError> {
+        for &tid in threads {
+            let probe = open(tid, &point)?;
+            self.open.entry(tid).or_default().extend(probe);
+        }
+        self.points.push(point);
+        Ok(())
+    }
+
+    /// A thread that has none yet.
+    pub(crate) fn arm(&mut self, tid: Tid) -> Result<(), PerfError> {
+        let mut opened = Vec::new();
+        for point in &self.points {
+            opened.extend(open(tid, point)?);
+        }
+        if !opened.is_empty() {
+            self.open.insert(tid, opened);
+        }
+        Ok(())
+    }
+
+    /// A thread that has ended.
+    pub(crate) fn forget(&mut self, tid: Tid) {
+        self.open.remove(&tid);
+    }
+
+    /// Another program runs, or nothing is to be found out any more.
+    pub(crate) fn clear(&mut self) {
+        self.points.clear();
+        self.open.clear();
+    }
+
+    /// Takes away the probes that are for something.
+    pub(crate) fn remove(&mut self, what: usize) {
+        self.points.retain(|point| point.what != what);
+        for opened in self.open.values_mut() {
+            opened.retain(|(for_what, _)| *for_what != what);
+        }
+    }
+}
+
+fn open(tid: Tid, point: &Point) -> Result<Option<(usize, Uprobe)>, PerfError> {
+    let delivery = Delivery::Stop {
+        cookie: probe_cookie(point.what),
+    };
+    let target = ProbeTarget::Thread(tid);
+    match Uprobe::open(&point.file, point.offset, ProbeEnd::Entry, target, delivery) {
+        Ok(probe) => Ok(Some((point.what, probe))),
+        Err(error) if error.is_gone() => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,234 @@
+//! A process that runs already: its threads get their events one by one, those to come inherit them.
+
+use std::time::Duration;
+
+use tracee::perf::{ProbeEnd, ProbeFile, ProbeTarget, Uprobe};
+use tracee::process::{ExitWatch, Memory, ModuleMap, Process};
+use tracee::ptrace::{AttachError, End, TraceError};
+use tracee::{Pid, monotonic_ns};
+
+use super::source::Source;
+use crate::arms::Arms;
+use crate::error::WatchError;
+use crate::exact::launched::lay_out;
+use crate::exact::owner::{Outlet, probe_cookie, watch_cookie};
+use crate::location::Location;
+use crate::table::Table;
+use crate::watcher::{Address, Arming, Event, WatchSpec, module_at};
+
+/// How often the list of threads is read at most until it has nothing new.
+const ROUNDS: usize = 1000;
+
+pub(super) struct Attached {
+    pid: Pid,
+    specs: Vec<WatchSpec>,
+    arms: Arms,
+    table: Table,
+    memory: Memory,
+    exit: ExitWatch,
+    ended: bool,
+    /// Kept for as long as they are to report.
+    _probes: Vec<Uprobe>,
+}
+
+impl Attached {
+    /// Arms every thread. Nothing in the process stops for it.
+    pub(super) fn start(
+        pid: Pid,
+        specs: Vec<WatchSpec>,
+        source: &Source,
+    ) -> Result<(Self, Vec<Event>), WatchError> {
+        check(pid)?;
+        let exit = ExitWatch::of(pid)?;
+        let modules = ModuleMap::of(pid)?;
+        let (table, placed) = lay_out(&specs, &modules)?;
+        let mut arms = Arms::new(table.wanted());
+        arms.look_at(pid.first_thread())?;
+        let outlet = source.outlet();
+        arm_all(pid, &mut arms, &outlet)?;
+        let probes = set_probes(pid, &specs, &modules, source)?;
+        let attached = Self {
+            pid,
+            specs,
+            arms,
+            table,
+            memory: Memory::of(pid),
+            exit,
+            ended: false,
+            _probes: probes,
+        };
+        let mut begun = vec![Event::Modules(Box::new(modules))];
+        let armed = placed
+            .iter()
+            .map(|(location, at)| attached.armed(*location, *at, false));
+        begun.extend(armed);
+        Ok((attached, begun))
+    }
+
+    pub(super) fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    fn armed(&self, location: usize, at: Location, late: bool) -> Event {
+        let content = self.memory.read(at.addr, at.len as usize);
+        Event::Armed(Arming {
+            location,
+            at,
+            from_ns: monotonic_ns(),
+            late,
+            content: content.map(|bytes| (bytes, false)),
+        })
+    }
+
+    /// Tells hits of watched locations from those of probes; the latter tell where locations are.
+    pub(super) fn sort_out(&mut self, events: Vec<(u64, Event)>) -> (Vec<Event>, Vec<Event>) {
+        let (mut hits, mut changes) = (Vec::new(), Vec::new());
+        for (cookie, event) in events {
+            if cookie == watch_cookie() {
+                hits.push(event);
+                continue;
+            }
+            let Event::Hit(probe) = event else { continue };
+            let found = (0..self.specs.len()).find(|location| probe_cookie(*location) == cookie);
+            let Some(location) = found else { continue };
+            let Some(spec) = self.specs.get(location) else {
+                continue;
+            };
+            let Address::Probed(place) = &spec.address else {
+                continue;
+            };
+            if let Some(addr) = place.expression.evaluate(&probe.registers) {
+                let at = Location {
+                    addr,
+                    len: spec.len,
+                    trigger: spec.trigger,
+                };
+                self.place(location, at, &mut changes);
+            }
+        }
+        (hits, changes)
+    }
+
+    /// The thread that came by has gone on: what it did since was not seen.
+    fn place(&mut self, location: usize, at: Location, changes: &mut Vec<Event>) {
+        let Ok(placement) = self.table.place(location, at) else {
+            return;
+        };
+        let until_ns = monotonic_ns();
+        let given_up = placement.given_up.into_iter();
+        changes.extend(given_up.map(|(location, at)| Event::Disarmed {
+            location,
+            at,
+            until_ns,
+        }));
+        let set = placement
+            .set
+            .into_iter()
+            .all(|(register, wanted)| self.arms.set(register, wanted).is_ok());
+        if placement.armed && set {
+            changes.push(self.armed(location, at, true));
+        }
+    }
+
+    /// Whether the process has ended.
+    pub(super) fn news(&mut self) -> Result<Vec<Event>, WatchError> {
+        if self.ended || !self.exit.wait(Duration::ZERO)? {
+            return Ok(Vec::new());
+        }
+        self.ended = true;
+        let mut events = self.counted();
+        // Only its parent gets to know how.
+        events.push(Event::Ended(End::Unknown));
+        Ok(events)
+    }
+
+    pub(super) fn stop(&mut self) -> Vec<Event> {
+        let counted = self.counted();
+        self.arms.clear();
+        counted
+    }
+
+    fn counted(&self) -> Vec<Event> {
+        let counts = self.arms.counts().into_iter();
+        counts.map(|(slot, count)| Event::Counted(slot, count)).collect()
+    }
+}
+
+/// What can be said before trying.
+fn check(pid: Pid) -> Result<(), WatchError> {
+    let process = Process::new(pid);
+    let refused = |error: AttachError| WatchError::Trace(TraceError::Attach(error));
+    let status = process
+        .status()
+        .map_err(|_| refused(AttachError::NoProcess(pid)))?;
+    if status.process != pid {
+        return Err(refused(AttachError::NotFirst {
+            pid,
+            process: status.process,
+        }));
+    }
+    if status.kernel_thread {
+        return Err(refused(AttachError::KernelThread {
+            pid,
+            name: status.name,
+        }));
+    }
+    if process.is_zombie().unwrap_or(true) {
+        return Err(refused(AttachError::Zombie(pid)));
+    }
+    if process.is_32_bit().unwrap_or(false) {
+        return Err(refused(AttachError::ThirtyTwoBit(pid)));
+    }
+    Ok(())
+}
+
+/// Arms every thread of a running process. A thread that was listed was armed, or its creator was when it was
+/// created: when a list has nothing new, there is nobody left.
+fn arm_all(pid: Pid, arms: &mut Arms, outlet: &Outlet) -> Result<(), WatchError> {
+    let mut known = std::collections::BTreeSet::new();
+    for _ in 0..ROUNDS {
+        let mut found_new = false;
+        for tid in Process::new(pid).threads()? {
+            if !known.insert(tid) {
+                continue;
+            }
+            found_new = true;
+            match outlet.with(|delivery| arms.arm(tid, delivery)) {
+                Err(error) if !error.is_gone() => return Err(error.into()),
+                _ => {}
+            }
+        }
+        if !found_new {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn set_probes(
+    pid: Pid,
+    specs: &[WatchSpec],
+    modules: &ModuleMap,
+    source: &Source,
+) -> Result<Vec<Uprobe>, WatchError> {
+    let mut probes = Vec::new();
+    for (location, spec) in specs.iter().enumerate() {
+        let Address::Probed(probe) = &spec.address else {
+            continue;
+        };
+        let module = match &probe.module {
+            None => modules.executable(),
+            Some(path) => module_at(modules, path),
+        };
+        let Some(path) = module.and_then(|module| modules.file(module)) else {
+            continue;
+        };
+        let file = ProbeFile::at(&path);
+        let target = ProbeTarget::Thread(pid.first_thread());
+        let opened = source.with_probe(probe_cookie(location), |delivery| {
+            Uprobe::open(&file, probe.offset, ProbeEnd::Entry, target, delivery)
+        })?;
+        probes.extend(opened);
+    }
+    Ok(probes)
+}

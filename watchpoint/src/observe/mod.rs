@@ -1,0 +1,152 @@
+//! Hits go to a ring in the kernel and no thread is ever stopped for one. Killed at any instant, we leave nothing
+//! behind: the kernel takes the events away.
+//!
+//! - `source`: the ring, written by a BPF program with values, or by perf itself without
+//! - `attached`: a process that runs already; one that we start is served by the same loop as in exact mode,
+//!   which stops it only where addresses become known
+
+mod attached;
+mod source;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tracee::Pid;
+use tracee::ptrace::{Launch, Pipes};
+
+use crate::error::WatchError;
+use crate::exact::launched::LaunchedWatcher;
+use crate::hit::Mode;
+use crate::watcher::{Event, WatchSpec, Watcher};
+use attached::Attached;
+use source::Source;
+
+/// How long a process that we started may be silent before it is looked at.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Watches a process without stopping it.
+pub struct ObserveWatcher {
+    source: Source,
+    side: Side,
+    ready: VecDeque<Event>,
+}
+
+enum Side {
+    Launched(Box<LaunchedWatcher>),
+    Attached(Box<Attached>),
+}
+
+impl ObserveWatcher {
+    /// Watches a process that runs already.
+    ///
+    /// # Errors
+    /// When there is none, it is not ours to watch, or the locations cannot be watched.
+    pub fn attach(pid: Pid, specs: Vec<WatchSpec>) -> Result<Self, WatchError> {
+        let source = Source::open(&specs)?;
+        let (attached, begun) = Attached::start(pid, specs, &source)?;
+        let mut watcher = Self {
+            source,
+            side: Side::Attached(Box::new(attached)),
+            ready: VecDeque::new(),
+        };
+        watcher.take_in(begun);
+        Ok(watcher)
+    }
+
+    /// Starts a program and watches it from its first instruction on.
+    ///
+    /// # Errors
+    /// When it cannot be started, or the locations cannot be watched.
+    pub fn launch(launch: Launch, specs: Vec<WatchSpec>) -> Result<(Self, Pipes), WatchError> {
+        let source = Source::open(&specs)?;
+        let (watcher, pipes) = LaunchedWatcher::start_with(launch, specs, Mode::Observe, source.outlet())?;
+        let watcher = Self {
+            source,
+            side: Side::Launched(Box::new(watcher)),
+            ready: VecDeque::new(),
+        };
+        Ok((watcher, pipes))
+    }
+
+    /// Whether values come from memory too, or from registers alone.
+    #[must_use]
+    pub fn sees_memory(&self) -> bool {
+        self.source.sees_memory()
+    }
+
+    /// Notes what events say about where locations are, and keeps them for the caller.
+    fn take_in(&mut self, events: Vec<Event>) {
+        for event in events {
+            match &event {
+                Event::Armed(arming) => self.source.watch(arming.location, Some(arming.at)),
+                Event::Disarmed { location, .. } => self.source.watch(*location, None),
+                _ => {}
+            }
+            self.ready.push_back(event);
+        }
+    }
+
+    /// Reads the ring; `last` when nothing more can come.
+    fn read(&mut self, last: bool) {
+        let hits = self.source.read(last);
+        if let Side::Attached(attached) = &mut self.side {
+            let (hits, changes) = attached.sort_out(hits);
+            self.ready.extend(hits);
+            self.take_in(changes);
+        } else {
+            self.ready.extend(hits.into_iter().map(|(_, event)| event));
+        }
+    }
+}
+
+impl Watcher for ObserveWatcher {
+    fn mode(&self) -> Mode {
+        Mode::Observe
+    }
+
+    fn pid(&self) -> Pid {
+        match &self.side {
+            Side::Launched(launched) => launched.pid(),
+            Side::Attached(attached) => attached.pid(),
+        }
+    }
+
+    fn next(&mut self, timeout: Duration) -> Result<Vec<Event>, WatchError> {
+        if self.ready.is_empty() {
+            // What the process's own life brings is looked for in between.
+            self.source.wait(timeout.min(TICK))?;
+        }
+        let mut ended = None;
+        let news = match &mut self.side {
+            Side::Launched(launched) => launched.next(Duration::ZERO)?,
+            Side::Attached(attached) => attached.news()?,
+        };
+        let mut others = Vec::new();
+        for event in news {
+            match event {
+                Event::Ended(end) => ended = Some(Event::Ended(end)),
+                // Said of stops, not of the ring.
+                Event::Complete(_) => {}
+                other => others.push(other),
+            }
+        }
+        self.take_in(others);
+        self.read(ended.is_some());
+        self.ready.extend(ended);
+        Ok(self.ready.drain(..).collect())
+    }
+
+    fn stop(&mut self) -> Result<Vec<Event>, WatchError> {
+        let rest = match &mut self.side {
+            Side::Launched(launched) => launched.stop()?,
+            Side::Attached(attached) => attached.stop(),
+        };
+        let rest = rest
+            .into_iter()
+            .filter(|event| !matches!(event, Event::Complete(_)));
+        let rest: Vec<Event> = rest.collect();
+        self.take_in(rest);
+        self.read(true);
+        Ok(self.ready.drain(..).collect())
+    }
+}

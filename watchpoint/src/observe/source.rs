@@ -1,0 +1,211 @@
+//! The ring that hits go to.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use failure::image::Registers;
+use program::RunAddr;
+use tracee::bpf::{self, BpfError, HitProgram, HitRing, LOCATIONS};
+use tracee::perf::{Delivery, PerfError, Record, Rings, Sample};
+use tracee::{Tid, monotonic_ns};
+
+use crate::error::WatchError;
+use crate::exact::owner::{Outlet, watch_cookie};
+use crate::location::Location;
+use crate::watcher::{Event, RawHit, Snapshot, WatchSpec};
+
+/// Room for some ten thousand hits.
+const RING_BYTES: usize = 4 << 20;
+const PERF_BYTES: usize = 1 << 20;
+/// How long the kernel is at most on its way from an access to its report.
+const REPORT_NS: u64 = 50_000;
+/// How old a record is at most when it can be read.
+const SETTLE_NS: u64 = 1_000_000;
+
+/// Where hits come from.
+pub(super) struct Source {
+    kind: Kind,
+    places: Vec<Option<(usize, Location)>>,
+    lost_told: u64,
+    /// The last hit of each thread: its registers, and the watched pieces that it was reported for.
+    last: BTreeMap<Tid, (Registers, Vec<RunAddr>)>,
+}
+
+enum Kind {
+    Bpf {
+        ring: Box<HitRing>,
+        program: Arc<HitProgram>,
+    },
+    Perf(Arc<Mutex<Rings>>),
+}
+
+impl Source {
+    /// A ring that a program writes to; where that is not permitted, perf's own.
+    pub(super) fn open(specs: &[WatchSpec]) -> Result<Self, WatchError> {
+        let room = specs.iter().map(|spec| spec.len).max().unwrap_or(8).clamp(8, 64);
+        let with_bpf = || -> Result<Kind, BpfError> {
+            let ring = HitRing::new(RING_BYTES, room as usize)?;
+            let program = HitProgram::for_breakpoints(&ring, watch_cookie())?;
+            Ok(Kind::Bpf {
+                ring: Box::new(ring),
+                program: Arc::new(program),
+            })
+        };
+        let kind = match with_bpf() {
+            Ok(kind) => kind,
+            Err(_) => Kind::Perf(Arc::new(Mutex::new(Rings::open(PERF_BYTES)?))),
+        };
+        Ok(Self {
+            kind,
+            places: vec![None; LOCATIONS],
+            lost_told: 0,
+            last: BTreeMap::new(),
+        })
+    }
+
+    pub(super) fn sees_memory(&self) -> bool {
+        matches!(self.kind, Kind::Bpf { .. })
+    }
+
+    pub(super) fn outlet(&self) -> Outlet {
+        match &self.kind {
+            Kind::Bpf { program, .. } => Outlet::Program(Arc::clone(program)),
+            Kind::Perf(rings) => Outlet::Rings(Arc::clone(rings)),
+        }
+    }
+
+    /// Does something that needs a program for probes, with a cookie; nothing where there are no programs.
+    pub(super) fn with_probe<T>(
+        &self,
+        cookie: u64,
+        act: impl FnOnce(Delivery<'_>) -> Result<T, PerfError>,
+    ) -> Result<Option<T>, WatchError> {
+        match &self.kind {
+            Kind::Bpf { ring, .. } => {
+                let program = HitProgram::for_probes(ring, cookie, &[])?;
+                Ok(Some(act(Delivery::Bpf(&program))?))
+            }
+            Kind::Perf(_) => Ok(None),
+        }
+    }
+
+    /// Has a location read at each hit from now on, or not any more.
+    pub(super) fn watch(&mut self, location: usize, at: Option<Location>) {
+        let held = |place: &Option<(usize, Location)>| place.is_some_and(|(of, _)| of == location);
+        let slot = self.places.iter().position(held);
+        let slot = slot.or_else(|| self.places.iter().position(Option::is_none));
+        let Some(slot) = slot else { return };
+        self.places[slot] = at.map(|at| (location, at));
+        if let Kind::Bpf { ring, .. } = &self.kind {
+            let read = at.map(|at| bpf::Location {
+                addr: at.addr,
+                len: at.len.into(),
+            });
+            // Too long to be read at a hit: its value is then told by registers alone.
+            let _values_only_from_registers = ring.set_location(slot, read);
+        }
+    }
+
+    pub(super) fn wait(&self, timeout: Duration) -> Result<(), WatchError> {
+        match &self.kind {
+            Kind::Bpf { ring, .. } => ring.wait(timeout).map(|_| ())?,
+            Kind::Perf(rings) => {
+                let rings = rings.lock().unwrap_or_else(PoisonError::into_inner);
+                rings.wait(timeout)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is there, in its order, and how far it is complete. Hits of probes have a cookie of their own.
+    pub(super) fn read(&mut self, last: bool) -> Vec<(u64, Event)> {
+        let now = monotonic_ns();
+        let (hits, lost) = match &mut self.kind {
+            Kind::Bpf { ring, .. } => {
+                let mut hits = Vec::new();
+                ring.read(|hit| hits.push((hit.cookie, from_bpf(hit))));
+                let lost = ring.lost().saturating_add(ring.malformed());
+                (hits, lost)
+            }
+            Kind::Perf(rings) => read_perf(rings, last, self.lost_told),
+        };
+        let mut out: Vec<(u64, Event)> = Vec::new();
+        for (cookie, hit) in hits {
+            if cookie != watch_cookie() || self.is_new(&hit) {
+                out.push((cookie, Event::Hit(Box::new(hit))));
+            }
+        }
+        if lost > self.lost_told {
+            out.push((watch_cookie(), Event::Lost(lost - self.lost_told)));
+            self.lost_told = lost;
+        }
+        let complete = if last { now } else { now.saturating_sub(SETTLE_NS) };
+        out.push((watch_cookie(), Event::Complete(complete)));
+        out
+    }
+
+    /// One instruction that touches two watched pieces is reported for each: the same registers, another piece.
+    fn is_new(&mut self, hit: &RawHit) -> bool {
+        match self.last.get_mut(&hit.tid) {
+            Some((registers, pieces)) if *registers == hit.registers && !pieces.contains(&hit.watched) => {
+                pieces.push(hit.watched);
+                false
+            }
+            _ => {
+                self.last.insert(hit.tid, (hit.registers, vec![hit.watched]));
+                true
+            }
+        }
+    }
+}
+
+fn from_bpf(hit: bpf::RawHit) -> RawHit {
+    let values = hit.values.iter();
+    RawHit {
+        time_ns: hit.time_ns,
+        earliest_ns: hit.time_ns.saturating_sub(REPORT_NS),
+        tid: hit.tid,
+        watched: hit.addr,
+        registers: hit.registers,
+        has_segment_bases: false,
+        asynchronous: false,
+        stack_top: None,
+        memory: values
+            .flat_map(|value| Snapshot::of(value.addr, value.bytes()))
+            .collect(),
+    }
+}
+
+fn read_perf(rings: &Mutex<Rings>, last: bool, mut lost: u64) -> (Vec<(u64, RawHit)>, u64) {
+    let mut rings = rings.lock().unwrap_or_else(PoisonError::into_inner);
+    let records = if last { rings.read_to_end() } else { rings.read() };
+    let mut hits = Vec::new();
+    for stamped in records {
+        match stamped.record {
+            Record::Sample(Sample {
+                addr,
+                registers: Some(registers),
+                ..
+            }) => hits.push((
+                watch_cookie(),
+                RawHit {
+                    time_ns: stamped.origin.time,
+                    earliest_ns: stamped.origin.time.saturating_sub(REPORT_NS),
+                    tid: stamped.origin.tid,
+                    watched: addr,
+                    registers,
+                    has_segment_bases: false,
+                    asynchronous: false,
+                    stack_top: None,
+                    memory: Vec::new(),
+                },
+            )),
+            Record::Lost { lost: some } | Record::LostSamples { lost: some } => {
+                lost = lost.saturating_add(some);
+            }
+            _ => {}
+        }
+    }
+    (hits, lost)
+}

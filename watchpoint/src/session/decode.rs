@@ -1,0 +1,160 @@
+//! From a raw hit to the accesses of locations that it tells of.
+
+use program::RunAddr;
+
+use crate::access::{self, Accessor, CodeMap as _, Touch, Trap};
+use crate::code::ProcessCode;
+use crate::hit::{Hit, Provenance, Value};
+use crate::location::Location;
+use crate::order::Pending;
+use crate::values::{self, Change, Moment};
+use crate::watcher::RawHit;
+
+/// Places that are watched no more are remembered, for hits that are still on their way.
+const REMEMBERED: usize = 32;
+
+/// Knows where locations are.
+#[derive(Debug, Default)]
+pub(super) struct Decoder {
+    places: Vec<(usize, Location)>,
+    former: Vec<(usize, Location)>,
+    touched: Vec<(RunAddr, u32)>,
+}
+
+impl Decoder {
+    pub(super) fn watch(&mut self, location: usize, at: Location) {
+        self.places.push((location, at));
+        self.former.retain(|place| *place != (location, at));
+    }
+
+    pub(super) fn leave(&mut self, location: usize, at: RunAddr) {
+        let here = |place: &(usize, Location)| place.0 == location && place.1.addr == at;
+        let left = self.places.iter().copied().filter(here);
+        self.former.extend(left);
+        self.places.retain(|place| !here(place));
+        let surplus = self.former.len().saturating_sub(REMEMBERED);
+        self.former.drain(..surplus);
+    }
+
+    /// The bytes that the last hit's instruction touched, as far as they are known.
+    pub(super) fn last_touched(&self) -> &[(RunAddr, u32)] {
+        &self.touched
+    }
+
+    /// The accesses of a hit: one for each location that its instruction touched.
+    pub(super) fn decode(&mut self, raw: &RawHit, code: &ProcessCode<'_>) -> Vec<Pending> {
+        self.touched.clear();
+        let mut known = self.places.clone();
+        if !known.iter().any(|(_, at)| at.touches(raw.watched, 1)) {
+            known.extend(self.former.iter().filter(|(_, at)| at.touches(raw.watched, 1)));
+        }
+        let places: Vec<Location> = known.iter().map(|(_, at)| *at).collect();
+        let trap = Trap {
+            registers: &raw.registers,
+            has_segment_bases: raw.has_segment_bases,
+            stack_top: raw.stack_top,
+            watched: raw.watched,
+            locations: &places,
+        };
+        let moment = Moment {
+            registers: &raw.registers,
+            stack_top: raw.stack_top,
+            memory: &raw.memory,
+        };
+        if code.code_at(trap.pc()).is_none() {
+            code.refresh();
+        }
+        let found = if raw.asynchronous {
+            Vec::new()
+        } else {
+            access::find(&trap, code)
+        };
+        let Some((first, others)) = found.split_first() else {
+            return self.unexplained(raw, &known, &moment);
+        };
+        let mut out: Vec<Pending> = Vec::new();
+        for touch in &first.touches {
+            let Some(&(location, at)) = known.get(touch.location) else {
+                continue;
+            };
+            self.touched.push((
+                touch.addr.unwrap_or(at.addr),
+                touch.addr.map_or(at.len, |_| touch.len),
+            ));
+            // Two operands in one location (`movsb` inside a buffer): the one that writes tells more.
+            if let Some(other) = out.iter_mut().find(|other| other.hit.location == location) {
+                let writes = |hit: &Hit| hit.access.is_some_and(|access| access.kind.writes());
+                if touch.access.kind.writes() && !writes(&other.hit) {
+                    *other = pending(raw, first, others, touch, location, &at, &moment);
+                }
+                continue;
+            }
+            out.push(pending(raw, first, others, touch, location, &at, &moment));
+        }
+        out
+    }
+
+    /// A hit whose instruction is not known: what remains is that the location was touched.
+    fn unexplained(&self, raw: &RawHit, known: &[(usize, Location)], moment: &Moment<'_>) -> Vec<Pending> {
+        let Some(&(location, at)) = known.iter().find(|(_, at)| at.touches(raw.watched, 1)) else {
+            return Vec::new();
+        };
+        let value = values::seen(&at, moment);
+        vec![Pending {
+            hit: Hit {
+                seq: 0,
+                time_ns: raw.time_ns,
+                tid: raw.tid.0,
+                pc: None,
+                pc_or: Vec::new(),
+                reported_pc: RunAddr(raw.registers.rip),
+                access: None,
+                addr: raw.watched,
+                len: 0,
+                location,
+                value: value.map(|bits| Value::new(bits, Provenance::Memory)),
+                before: None,
+                order_uncertain: false,
+            },
+            earliest_ns: raw.earliest_ns,
+            len: at.len.min(8),
+            update: None,
+        }]
+    }
+}
+
+fn pending(
+    raw: &RawHit,
+    first: &Accessor,
+    others: &[Accessor],
+    touch: &Touch,
+    location: usize,
+    at: &Location,
+    moment: &Moment<'_>,
+) -> Pending {
+    let Change {
+        before,
+        after,
+        update,
+    } = values::change(first, touch, at, moment);
+    Pending {
+        hit: Hit {
+            seq: 0,
+            time_ns: raw.time_ns,
+            tid: raw.tid.0,
+            pc: Some(first.pc),
+            pc_or: others.iter().map(|other| other.pc).collect(),
+            reported_pc: RunAddr(raw.registers.rip),
+            access: Some(touch.access),
+            addr: touch.addr.unwrap_or(at.addr),
+            len: touch.len,
+            location,
+            value: after,
+            before,
+            order_uncertain: false,
+        },
+        earliest_ns: raw.earliest_ns,
+        len: at.len.min(8),
+        update,
+    }
+}

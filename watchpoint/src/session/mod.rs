@@ -1,0 +1,191 @@
+//! Watching as a caller sees it: hits in order, with instruction and values.
+//!
+//! - `select`: which mode, and why
+//! - `decode`: from a raw hit to accesses of locations
+//! - `record`: what was watched when, and what was lost
+
+mod decode;
+mod record;
+mod select;
+
+use std::time::Duration;
+
+use tracee::Pid;
+use tracee::ptrace::{End, Pipes};
+
+use crate::code::{CodeFiles, ProcessCode};
+use crate::error::WatchError;
+use crate::hit::{Hit, Mode, Summary};
+use crate::order::Orderer;
+use crate::watcher::{Event, ModeRequest, Target, WatchSpec, Watcher};
+use decode::Decoder;
+use record::Journal;
+pub use select::Keeper;
+
+/// What to watch, and how.
+#[derive(Debug)]
+pub struct Request {
+    /// Whom.
+    pub target: Target,
+    /// Which locations. [`Hit::location`] is the place in this list.
+    pub locations: Vec<WatchSpec>,
+    /// How.
+    pub mode: ModeRequest,
+    /// How to start the keeper of an attached process in exact mode.
+    pub keeper: Option<Keeper>,
+}
+
+/// What came while the caller waited.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Hits, in their order.
+    pub hits: Vec<Hit>,
+    /// The process has ended: nothing more will come.
+    pub ended: Option<End>,
+}
+
+/// A process that is being watched.
+pub struct Session<'f> {
+    watcher: Box<dyn Watcher>,
+    code: ProcessCode<'f>,
+    decoder: Decoder,
+    orderer: Orderer,
+    journal: Journal,
+    reason: Option<String>,
+    ended: Option<End>,
+}
+
+impl<'f> Session<'f> {
+    /// Starts watching. `files` keeps the code of the process readable.
+    ///
+    /// # Errors
+    /// When the process cannot be started or found, or cannot be watched in this mode.
+    pub fn start(request: Request, files: &'f CodeFiles) -> Result<(Self, Pipes), WatchError> {
+        let locations = request.locations.clone();
+        let selected = select::start(request)?;
+        let session = Self {
+            watcher: selected.watcher,
+            code: ProcessCode::new(files),
+            decoder: Decoder::default(),
+            orderer: Orderer::default(),
+            journal: Journal::new(locations.len()),
+            reason: selected.reason,
+            ended: None,
+        };
+        Ok((session, selected.pipes))
+    }
+
+    /// The process.
+    #[must_use]
+    pub fn pid(&self) -> Pid {
+        self.watcher.pid()
+    }
+
+    /// How it is watched.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.watcher.mode()
+    }
+
+    /// Why in this mode, when it was chosen for the caller, or what limits it.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
+    /// The code of the process, by address.
+    #[must_use]
+    pub fn code(&self) -> &ProcessCode<'f> {
+        &self.code
+    }
+
+    /// The next hits, waiting at most so long for the first.
+    ///
+    /// # Errors
+    /// When the process can no longer be watched.
+    pub fn next(&mut self, timeout: Duration) -> Result<Progress, WatchError> {
+        if let Some(ended) = self.ended {
+            return Ok(Progress {
+                hits: Vec::new(),
+                ended: Some(ended),
+            });
+        }
+        let events = self.watcher.next(timeout)?;
+        let hits = self.take_in(events);
+        let hits = self.count(hits);
+        Ok(Progress {
+            hits,
+            ended: self.ended,
+        })
+    }
+
+    /// Stops watching and leaves the process to itself; gives the hits that were still on their way.
+    ///
+    /// # Errors
+    /// When the process could not be left as it was.
+    pub fn stop(&mut self) -> Result<Vec<Hit>, WatchError> {
+        if self.ended.is_some() {
+            return Ok(Vec::new());
+        }
+        let events = self.watcher.stop()?;
+        let mut hits = self.take_in(events);
+        hits.extend(self.orderer.flush());
+        Ok(self.count(hits))
+    }
+
+    /// What was watched, and what came of it.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        self.journal.summary(self.mode(), self.reason.clone())
+    }
+
+    fn count(&mut self, hits: Vec<Hit>) -> Vec<Hit> {
+        self.journal.count(hits.len());
+        hits
+    }
+
+    fn take_in(&mut self, events: Vec<Event>) -> Vec<Hit> {
+        let mut out = Vec::new();
+        for event in events {
+            match event {
+                Event::Modules(modules) => self.code.set_modules(*modules),
+                Event::Armed(arming) => {
+                    let shown = (arming.at.len as usize).min(8);
+                    self.orderer.forget(arming.location);
+                    if let Some((bytes, exact)) = &arming.content {
+                        let mut word = [0; 8];
+                        word.iter_mut()
+                            .zip(bytes.iter().take(shown))
+                            .for_each(|(to, from)| *to = *from);
+                        let value = u64::from_le_bytes(word);
+                        self.orderer.note_initial(arming.location, value, *exact);
+                    }
+                    self.decoder.watch(arming.location, arming.at);
+                    self.journal.armed(&arming);
+                }
+                Event::Disarmed {
+                    location,
+                    at,
+                    until_ns,
+                } => {
+                    self.decoder.leave(location, at);
+                    self.journal.disarmed(location, at, until_ns);
+                }
+                Event::Hit(raw) => {
+                    for pending in self.decoder.decode(&raw, &self.code) {
+                        self.orderer.push(pending);
+                    }
+                    self.journal.touched(&raw, self.decoder.last_touched());
+                }
+                Event::Complete(until) => out.extend(self.orderer.ready(until)),
+                Event::Lost(lost) => self.journal.lost(lost),
+                Event::Counted(slot, count) => self.journal.counted(slot, count),
+                Event::Ended(end) => {
+                    out.extend(self.orderer.flush());
+                    self.ended = Some(end);
+                }
+            }
+        }
+        out
+    }
+}

@@ -1,0 +1,195 @@
+//! Which register watches which location, while addresses become known and change.
+//!
+//! The policy: a location that is found at a new address takes a register that nobody uses; when there is none, it
+//! takes the one of its own registers that has been where it is for longest. It never takes another location's:
+//! one that keeps moving must not push out one that stays. What is given up is told.
+
+use program::RunAddr;
+
+use crate::arms::Wanted;
+use crate::location::{Location, LocationError, Slot};
+
+/// A register in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Used {
+    location: usize,
+    /// The place that the register is a part of.
+    at: Location,
+    slot: Slot,
+    since: u64,
+}
+
+/// All registers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Table {
+    registers: Vec<Option<Used>>,
+    moves: u64,
+}
+
+/// What changes when a location is found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Placement {
+    /// Registers, and what they wait for from now on.
+    pub(crate) set: Vec<(usize, Wanted)>,
+    /// Places that are no longer watched: location and address.
+    pub(crate) given_up: Vec<(usize, RunAddr)>,
+    /// Whether anything is watched that was not.
+    pub(crate) armed: bool,
+}
+
+impl Table {
+    pub(crate) fn new(registers: usize) -> Self {
+        Self {
+            registers: vec![None; registers],
+            moves: 0,
+        }
+    }
+
+    /// What the registers wait for now.
+    pub(crate) fn wanted(&self) -> Vec<Wanted> {
+        self.registers
+            .iter()
+            .map(|used| used.as_ref().map_or(Wanted::reserved(), wanted))
+            .collect()
+    }
+
+    /// The places that are watched, with the number of their location.
+    pub(crate) fn places(&self) -> Vec<(usize, Location)> {
+        let mut places: Vec<(usize, Location)> = Vec::new();
+        for used in self.registers.iter().flatten() {
+            if !places.contains(&(used.location, used.at)) {
+                places.push((used.location, used.at));
+            }
+        }
+        places
+    }
+
+    /// A location was found at a place.
+    ///
+    /// # Errors
+    /// When the place cannot be watched, or no register can be had for it.
+    pub(crate) fn place(&mut self, location: usize, at: Location) -> Result<Placement, LocationError> {
+        let mut placement = Placement::default();
+        if self.places().contains(&(location, at)) {
+            return Ok(placement);
+        }
+        let slots = at.slots()?;
+        self.moves += 1;
+        while self.free() < slots.len() {
+            let oldest = self.registers.iter().flatten();
+            let oldest = oldest
+                .filter(|used| used.location == location)
+                .min_by_key(|used| used.since)
+                .copied();
+            let Some(oldest) = oldest else {
+                return Err(LocationError::TooMany {
+                    needed: self.registers.len() + slots.len() - self.free(),
+                });
+            };
+            self.give_up(location, oldest.at);
+            placement.given_up.push((location, oldest.at.addr));
+        }
+        let mut slots = slots.into_iter();
+        for (register, used) in self.registers.iter_mut().enumerate() {
+            if used.is_none()
+                && let Some(slot) = slots.next()
+            {
+                let new = Used {
+                    location,
+                    at,
+                    slot,
+                    since: self.moves,
+                };
+                *used = Some(new);
+                placement.set.push((register, wanted(&new)));
+            }
+        }
+        // What was given up and not taken again waits for nothing.
+        for (register, used) in self.registers.iter().enumerate() {
+            if used.is_none() && !placement.given_up.is_empty() {
+                placement.set.push((register, Wanted::reserved()));
+            }
+        }
+        placement.armed = true;
+        Ok(placement)
+    }
+
+    /// Forgets everything: another program runs.
+    pub(crate) fn clear(&mut self) -> Vec<(usize, RunAddr)> {
+        let places = self.places();
+        self.registers.fill(None);
+        places
+            .into_iter()
+            .map(|(location, at)| (location, at.addr))
+            .collect()
+    }
+
+    fn free(&self) -> usize {
+        self.registers.iter().filter(|used| used.is_none()).count()
+    }
+
+    fn give_up(&mut self, location: usize, at: Location) {
+        for used in &mut self.registers {
+            if used.is_some_and(|used| used.location == location && used.at == at) {
+                *used = None;
+            }
+        }
+    }
+}
+
+fn wanted(used: &Used) -> Wanted {
+    Wanted {
+        slot: used.slot,
+        trigger: used.at.trigger,
+        armed: true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::location::Trigger;
+
+    fn at(addr: u64, len: u32) -> Location {
+        Location {
+            addr: RunAddr(addr),
+            len,
+            trigger: Trigger::ReadWrite,
+        }
+    }
+
+    #[test]
+    fn a_new_address_takes_a_free_register_then_the_oldest_of_its_own() {
+        let mut table = Table::new(3);
+        assert_eq!(table.place(0, at(0x1000, 8)).unwrap().set.len(), 1);
+        assert_eq!(table.place(1, at(0x2000, 8)).unwrap().set[0].0, 1);
+        assert_eq!(table.place(1, at(0x2100, 8)).unwrap().set[0].0, 2);
+        let moved = table.place(1, at(0x2200, 8)).unwrap();
+        assert_eq!(moved.given_up, [(1, RunAddr(0x2000))]);
+        assert_eq!(moved.set[0].0, 1);
+        assert_eq!(table.place(1, at(0x2200, 8)).unwrap(), Placement::default());
+        let mut places: Vec<u64> = table.places().iter().map(|(_, place)| place.addr.0).collect();
+        places.sort_unstable();
+        assert_eq!(places, [0x1000, 0x2100, 0x2200]);
+    }
+
+    #[test]
+    fn nobody_is_pushed_out_by_another() {
+        let mut table = Table::new(1);
+        table.place(0, at(0x1000, 8)).unwrap();
+        assert!(table.place(1, at(0x2000, 8)).is_err());
+        assert_eq!(table.places(), [(0, at(0x1000, 8))]);
+    }
+
+    #[test]
+    fn a_wide_place_is_given_up_whole() {
+        let mut table = Table::new(2);
+        table.place(0, at(0x1000, 16)).unwrap();
+        let moved = table.place(0, at(0x2000, 8)).unwrap();
+        assert_eq!(moved.given_up, [(0, RunAddr(0x1000))]);
+        assert_eq!(moved.set.len(), 2, "one moves, the other is switched off");
+        assert!(!moved.set[1].1.armed);
+        assert_eq!(table.wanted().iter().filter(|wanted| wanted.armed).count(), 1);
+        assert_eq!(table.clear(), [(0, RunAddr(0x2000))]);
+    }
+}
