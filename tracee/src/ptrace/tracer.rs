@@ -162,7 +162,8 @@ impl<Kind> Tracer<Kind> {
         self.go_on(tid, how, request::cont)
     }
 
-    /// Lets a thread execute one instruction: its next stop is [`What::Step`], unless a signal comes first.
+    /// Lets a thread execute one instruction: its next stop is [`What::Step`], unless a signal comes first. From
+    /// a stop inside a system call (an exec, a new thread) the first step is the end of that call.
     ///
     /// # Errors
     /// When the thread is not stopped for us.
