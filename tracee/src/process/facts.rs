@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::error::ProcessError;
 use super::status::Status;
@@ -69,6 +70,14 @@ impl Process {
         }
         found.sort_unstable();
         Ok(found)
+    }
+
+    /// How long a thread has been on a processor; `None` when the kernel does not count it, or it is gone.
+    #[must_use]
+    pub fn run_time(self, tid: Tid) -> Option<Duration> {
+        let text = fs::read_to_string(self.path(&format!("task/{tid}/schedstat"))).ok()?;
+        let nanoseconds = text.split_whitespace().next()?.parse().ok()?;
+        Some(Duration::from_nanos(nanoseconds))
     }
 
     /// Whether every thread of it has ended: it only waits to be waited for.

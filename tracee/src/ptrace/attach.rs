@@ -5,9 +5,10 @@ use std::io;
 
 use super::alarm::Alarm;
 use super::error::{AttachError, TraceError};
+use super::farewell::Farewell;
 use super::launched::FORKS;
 use super::request;
-use super::tracer::{Attached, Farewell, Thread, Tracer};
+use super::tracer::{Attached, Thread, Tracer};
 use crate::ids::{Pid, Tid};
 use crate::process::{Process, ProcessError, Status};
 

@@ -8,11 +8,12 @@
 use std::time::{Duration, Instant};
 
 use super::error::TraceError;
+use super::events::{Interrupts, Next};
 use super::request;
 use super::siginfo::SigInfo;
 use super::stop::{Stop, What};
-use super::tracer::{Attached, Cause, Interrupts, Next, Resume, State, Tracer, unless_gone};
-use crate::ids::Tid;
+use super::tracer::{Attached, Cause, Resume, State, Tracer, unless_gone};
+use crate::ids::{Pid, Tid};
 use crate::process::{Process, SignalSet, Status, ThreadState};
 
 /// How long to wait before looking again.
@@ -30,6 +31,7 @@ impl Tracer<Attached> {
     /// When stops are still to come after `limit`; leaving is then dangerous for the target.
     pub fn detach(mut self, limit: Duration, is_ours: impl Fn(&SigInfo) -> bool) -> Result<(), TraceError> {
         let deadline = Instant::now().checked_add(limit);
+        let mut settling = Settling::new(self.threads().collect());
         let how = |stop: &Stop| match &stop.what {
             What::Signal(info) if is_ours(info) => Resume::Suppress,
             _ => Resume::Deliver,
@@ -57,7 +59,7 @@ impl Tracer<Attached> {
                 }
                 quiet &= listening || status.state != ThreadState::Traced;
             }
-            if quiet {
+            if settling.is_over() && quiet {
                 return Ok(());
             }
             if deadline.is_some_and(|end| Instant::now() >= end) {
@@ -123,5 +125,47 @@ impl Tracer<Attached> {
             }
         }
         Ok(self.threads.contains_key(&tid))
+    }
+}
+
+/// The threads that may have hit an event just before it was closed, and have not been back in their program
+/// since: the signal is made on the way back, and a thread that lost its processor there can be on that way
+/// for long.
+struct Settling {
+    since: Instant,
+    threads: Vec<(Pid, Tid, Option<Duration>)>,
+}
+
+impl Settling {
+    /// Far more than the way back takes.
+    const ENOUGH: Duration = Duration::from_millis(1);
+    /// Where the kernel does not count a thread's time.
+    const BLIND: Duration = Duration::from_millis(50);
+
+    fn new(threads: Vec<(Pid, Tid)>) -> Self {
+        let with_time = threads.into_iter();
+        Self {
+            since: Instant::now(),
+            threads: with_time
+                .map(|(pid, tid)| (pid, tid, Process::new(pid).run_time(tid)))
+                .collect(),
+        }
+    }
+
+    /// Whether none is left. A thread that waits in a system call has been back, and so has one that has run.
+    fn is_over(&mut self) -> bool {
+        let waited = self.since.elapsed();
+        self.threads.retain(|&(pid, tid, before)| {
+            let process = Process::new(pid);
+            let Ok(status) = process.thread_status(tid) else {
+                return false;
+            };
+            let has_run = match before.zip(process.run_time(tid)) {
+                Some((before, now)) => now.saturating_sub(before) >= Self::ENOUGH,
+                None => waited >= Self::BLIND,
+            };
+            status.state == ThreadState::Running && !has_run
+        });
+        self.threads.is_empty()
     }
 }

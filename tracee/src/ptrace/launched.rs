@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use super::alarm::Alarm;
 use super::error::{AttachError, TraceError};
+use super::events::{Interrupts, Next};
+use super::farewell::Farewell;
 use super::launch::{Launch, Pipes};
 use super::stop::End;
-use super::tracer::{
-    Cause, Farewell, Interrupts, Launched, Next, Resume, State, Thread, Tracer, unless_gone,
-};
+use super::tracer::{Cause, Launched, Resume, State, Thread, Tracer, unless_gone};
 use super::{request, spawn};
 use crate::ids::Tid;
 use crate::process::Process;

@@ -13,6 +13,8 @@ mod attach;
 mod debug_registers;
 mod detach;
 mod error;
+mod events;
+mod farewell;
 mod inherited;
 mod launch;
 mod launched;
