@@ -310,6 +310,67 @@ fn a_stop_is_a_trap_with_the_cookie() {
     assert_eq!(process.end().code(), Some(7));
 }
 
+#[test]
+fn what_the_kernel_writes_is_seen_at_its_system_call() {
+    const SYS_READ: u64 = 0;
+    let built = build(&["-O1"]);
+    let mut process = built.start_with_kernel(0, 10);
+    let mut ring = or_skip!(HitRing::new(RING, 8));
+    let addr = process.watched;
+    ring.set_location(0, Some(Location { addr, len: 8 })).unwrap();
+    let program = HitProgram::for_breakpoints(&ring, 0).unwrap();
+    let (tid, trigger) = (process.tid(), write_to(addr));
+    let delivery = Delivery::Bpf(&program);
+    let own = Breakpoint::open(tid, trigger, delivery, Follow::Threads, Start::Enabled).unwrap();
+    process.run();
+    assert_eq!(
+        (own.count().unwrap(), read_all(&mut ring).len()),
+        (0, 0),
+        "not its own code's"
+    );
+    drop(own);
+    let all = Breakpoint::open_with_kernel(tid, trigger, delivery, Follow::Threads, Start::Enabled).unwrap();
+    process.run();
+    let hits = read_all(&mut ring);
+    assert_eq!(hits.len() as u64 + ring.lost(), all.count().unwrap());
+    if hits.is_empty() && ring.lost() > 0 {
+        return failsketch_tests::skip::skipped("the kernel has no type information");
+    }
+    let mut values = Vec::new();
+    for hit in hits {
+        assert!(hit.in_kernel);
+        assert_eq!(
+            (hit.registers.orig_rax, hit.registers.rsi),
+            (SYS_READ, addr.0),
+            "the arguments of read"
+        );
+        values.extend(hit.value_at(addr).unwrap().number());
+    }
+    // The kernel may copy in pieces, each of them a hit.
+    values.dedup();
+    values.retain(|value| value >> 32 == 1);
+    let expected: Vec<_> = (1..=10).map(|i| 1 << 32 | i).collect();
+    assert!(values.ends_with(&expected), "{values:x?}");
+    assert_eq!(process.end().code(), Some(7));
+}
+
+#[test]
+fn what_the_kernel_writes_stops_the_thread_after_its_system_call() {
+    let built = build(&["-O1", "-DHANDLE_TRAPS"]);
+    let mut process = built.start_with_kernel(4, 10);
+    let breakpoint = Breakpoint::open_with_kernel(
+        process.tid(),
+        write_to(process.watched),
+        Delivery::Stop { cookie: 99 },
+        Follow::Threads,
+        Start::Enabled,
+    );
+    let breakpoint = or_skip!(breakpoint);
+    assert_eq!(process.run(), 40, "one trap for each system call");
+    assert!(breakpoint.count().unwrap() >= 40);
+    assert_eq!(process.end().code(), Some(7));
+}
+
 /// For the test below: holds all registers of a thread until it is killed.
 #[test]
 fn holder() {

@@ -39,6 +39,8 @@ pub(super) enum Helper {
     RingbufReserve = 131,
     RingbufSubmit = 132,
     RingbufQuery = 134,
+    GetCurrentTaskBtf = 158,
+    TaskPtRegs = 175,
 }
 
 /// A place to jump to.
@@ -134,6 +136,11 @@ impl Assembler {
     pub(super) fn jump_if_reg(&mut self, left: Reg, when: When, right: Reg, label: &mut Label) {
         label.jumps.push(self.code.len());
         self.put(JMP | SOURCE_REG | when as u8, left as u8, right as u8, 0, 0);
+    }
+
+    pub(super) fn jump(&mut self, label: &mut Label) {
+        label.jumps.push(self.code.len());
+        self.put(JMP, 0, 0, 0, 0);
     }
 
     /// Puts a label here. Programs are far shorter than a jump can reach.

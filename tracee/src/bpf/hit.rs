@@ -1,7 +1,7 @@
 //! A hit, as our programs write it down.
 //!
-//! The record is a row of 64-bit words: time, process and thread, watched address, cookie, the 21 words of
-//! `struct pt_regs`, then for each of the four locations its address, how many bytes of it were read, and room for
+//! The record is a row of 64-bit words: time, process and thread, watched address, cookie, whether the
+//! kernel did it, the 21 words of `struct pt_regs`, then for each of the four locations its address, how many bytes of it were read, and room for
 //! them.
 
 use failure::image::Registers;
@@ -14,7 +14,8 @@ pub(super) const TIME: usize = 0;
 pub(super) const PID_TGID: usize = 8;
 pub(super) const ADDR: usize = 16;
 pub(super) const COOKIE: usize = 24;
-pub(super) const REGISTERS: usize = 32;
+pub(super) const IN_KERNEL: usize = 32;
+pub(super) const REGISTERS: usize = 40;
 pub(super) const VALUES: usize = REGISTERS + PT_REGS_WORDS * 8;
 /// Bytes before a value: its address and its length.
 pub(super) const VALUE_HEAD: usize = 16;
@@ -32,8 +33,10 @@ pub struct RawHit {
     pub addr: RunAddr,
     /// The program's cookie.
     pub cookie: u64,
-    /// The registers after the access; for a probe, before the instruction. The bases of `fs` and `gs` are
-    /// not known and 0.
+    /// The kernel made the access, in a system call of the thread: `read` into a buffer, say.
+    pub in_kernel: bool,
+    /// The registers after the access; for a probe, before the instruction; for an access by the kernel, at
+    /// the system call. The bases of `fs` and `gs` are not known and 0.
     pub registers: Registers,
     /// The locations that could be read, right after the access.
     pub values: Vec<Value>,
@@ -110,6 +113,7 @@ impl RawHit {
             tid: Tid(pid_tgid as u32),
             addr: RunAddr(word(ADDR)?),
             cookie: word(COOKIE)?,
+            in_kernel: word(IN_KERNEL)? != 0,
             registers: from_pt_regs(&registers),
             values: values.collect(),
         })
@@ -125,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_record_is_read_as_it_was_laid_out() {
-        let mut words = vec![1, 5 << 32 | 6, 0x1000, 99];
+        let mut words = vec![1, 5 << 32 | 6, 0x1000, 99, 0];
         words.extend(200..221);
         words.extend([0x1000, 4, 0xdead_beef, 0x2000, 0, 7]);
         let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();

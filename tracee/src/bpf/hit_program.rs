@@ -4,7 +4,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 
 use super::assembler::{Assembler, Helper, Label, Reg, When};
 use super::error::BpfError;
-use super::hit::{ADDR, COOKIE, PID_TGID, REGISTERS, TIME, VALUE_HEAD, VALUES};
+use super::hit::{ADDR, COOKIE, IN_KERNEL, PID_TGID, REGISTERS, TIME, VALUE_HEAD, VALUES};
 use super::hit_ring::{HitRing, LOCATIONS, LOST, ONLY_PID, PidNamespace, TABLE};
 use super::program::Program;
 use super::ring::HEADER;
@@ -50,13 +50,19 @@ pub struct ProbeRead {
 pub struct HitProgram(Program);
 
 impl HitProgram {
-    /// For breakpoints ([`crate::perf::Breakpoint`]).
+    /// For breakpoints ([`crate::perf::Breakpoint`]). Accesses by the kernel come with the registers at the
+    /// system call where the kernel has type information (BTF), and are counted as lost where it has not.
     ///
     /// # Errors
     /// When it is not permitted.
     pub fn for_breakpoints(ring: &HitRing, cookie: u64) -> Result<Self, BpfError> {
-        let code = code(ring, ProgramKind::PerfEvent, cookie, &[]);
-        Program::load(ProgramKind::PerfEvent, &code).map(Self)
+        let kind = ProgramKind::PerfEvent;
+        let load = |kernel| Program::load(kind, &code(ring, kind, cookie, &[], kernel));
+        let program = match load(KernelHits::Kept) {
+            Err(BpfError::Refused { .. }) => load(KernelHits::Lost),
+            other => other,
+        };
+        program.map(Self)
     }
 
     /// For probes ([`crate::perf::Uprobe`]). The first slots read what the probe asks for, the others the
@@ -69,13 +75,25 @@ impl HitProgram {
         if let Some(read) = reads.iter().find(|read| read.len > most) {
             return Err(BpfError::TooLong { len: read.len, most });
         }
-        let code = code(ring, ProgramKind::Kprobe, cookie, reads);
-        Program::load(ProgramKind::Kprobe, &code).map(Self)
+        let kind = ProgramKind::Kprobe;
+        let code = code(ring, kind, cookie, reads, KernelHits::None);
+        Program::load(kind, &code).map(Self)
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// What a program does about accesses that the kernel makes for the thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KernelHits {
+    /// There are none.
+    None,
+    /// It asks for the registers that the thread entered the kernel with.
+    Kept,
+    /// It cannot ask, and only counts them.
+    Lost,
 }
 
 /// What survives calls in the program.
@@ -86,12 +104,15 @@ const RECORD: Reg = Reg::R9;
 /// What waits on the stack.
 const STACK_TIME: i16 = -8;
 const STACK_WHO: i16 = -16;
-/// The instruction pointer among the words of `struct pt_regs`.
+/// The instruction pointer and the code segment among the words of `struct pt_regs`.
 const RIP: usize = 16;
+const CS: usize = 17;
+/// The bits of the code segment that are set in user space, and not in the kernel.
+const USER_MODE: i32 = 3;
 /// Where `struct bpf_perf_event_data` has the address, after the registers and the period.
 const PERF_ADDR: usize = (PT_REGS_WORDS + 1) * 8;
 
-fn code(ring: &HitRing, kind: ProgramKind, cookie: u64, reads: &[ProbeRead]) -> Vec<u64> {
+fn code(ring: &HitRing, kind: ProgramKind, cookie: u64, reads: &[ProbeRead], kernel: KernelHits) -> Vec<u64> {
     let mut code = Assembler::default();
     let mut out = Assembler::label();
     let mut full = Assembler::label();
@@ -103,6 +124,11 @@ fn code(ring: &HitRing, kind: ProgramKind, cookie: u64, reads: &[ProbeRead]) -> 
     code.store(Reg::Stack, STACK_TIME, Reg::R0);
     who(&mut code, ring.namespace());
     only_one_process(&mut code, &mut out);
+    if kernel == KernelHits::Lost {
+        code.load(Reg::R1, CONTEXT, (CS * 8) as i16);
+        code.and_imm(Reg::R1, USER_MODE);
+        code.jump_if(Reg::R1, When::Equal, 0, &mut full);
+    }
     code.map(Reg::R1, fd);
     code.mov_imm(Reg::R2, ring.record_bytes() as i32);
     code.mov_imm(Reg::R3, 0);
@@ -127,10 +153,13 @@ fn code(ring: &HitRing, kind: ProgramKind, cookie: u64, reads: &[ProbeRead]) -> 
     code.store(RECORD, ADDR as i16, Reg::R1);
     code.constant(Reg::R1, cookie);
     code.store(RECORD, COOKIE as i16, Reg::R1);
-    for at in (0..PT_REGS_WORDS * 8).step_by(8) {
-        code.load(Reg::R1, CONTEXT, at as i16);
-        code.store(RECORD, (REGISTERS + at) as i16, Reg::R1);
+    let mut registers_done = Assembler::label();
+    if kernel == KernelHits::Kept {
+        registers_of_system_call(&mut code, &mut registers_done);
     }
+    code.store_imm(RECORD, IN_KERNEL as i16, 0);
+    copy_registers(&mut code, CONTEXT);
+    code.bind(registers_done);
     submit(&mut code, ring);
     code.bind(out);
     // Nothing for perf to do after us: no sample, no signal.
@@ -142,6 +171,29 @@ fn code(ring: &HitRing, kind: ProgramKind, cookie: u64, reads: &[ProbeRead]) -> 
     code.mov_imm(Reg::R0, 0);
     code.exit();
     code.finish()
+}
+
+/// For an access by the kernel: the registers that the thread entered it with.
+fn registers_of_system_call(code: &mut Assembler, done: &mut Label) {
+    let mut in_user_space = Assembler::label();
+    code.load(Reg::R1, CONTEXT, (CS * 8) as i16);
+    code.and_imm(Reg::R1, USER_MODE);
+    code.jump_if(Reg::R1, When::NotEqual, 0, &mut in_user_space);
+    code.call(Helper::GetCurrentTaskBtf);
+    code.mov(Reg::R1, Reg::R0);
+    code.call(Helper::TaskPtRegs);
+    code.mov(SCRATCH, Reg::R0);
+    code.store_imm(RECORD, IN_KERNEL as i16, 1);
+    copy_registers(code, SCRATCH);
+    code.jump(done);
+    code.bind(in_user_space);
+}
+
+fn copy_registers(code: &mut Assembler, from: Reg) {
+    for at in (0..PT_REGS_WORDS * 8).step_by(8) {
+        code.load(Reg::R1, from, at as i16);
+        code.store(RECORD, (REGISTERS + at) as i16, Reg::R1);
+    }
 }
 
 /// Who it was, into the scratch register: the process in the upper half, the thread in the lower.

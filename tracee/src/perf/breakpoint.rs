@@ -122,7 +122,8 @@ pub struct Breakpoint {
 }
 
 impl Breakpoint {
-    /// Opens a breakpoint on a thread. The thread is not stopped and does not notice.
+    /// Opens a breakpoint on a thread, for accesses of its own code. The thread is not stopped and does not
+    /// notice.
     ///
     /// # Errors
     /// When all registers are in use, when it is not permitted, when the thread is gone.
@@ -133,7 +134,37 @@ impl Breakpoint {
         follow: Follow,
         start: Start,
     ) -> Result<Self, PerfError> {
+        let attr = attributes(PERF_TYPE_BREAKPOINT, 0);
+        Self::open_with(attr, tid, trigger, delivery, follow, start)
+    }
+
+    /// The same, also for accesses that the kernel makes in the thread's system calls: `read` into a buffer,
+    /// `futex` on a lock. The kernel may copy in pieces, as small as bytes, each of them a hit; a stop comes
+    /// once, when the system call returns. A program and a ring tell the registers at the system call; a
+    /// ring's [`super::Sample::ip`] is the kernel's.
+    ///
+    /// # Errors
+    /// As for `open`; it takes CAP_PERFMON, or `kernel.perf_event_paranoid` at 1 or lower.
+    pub fn open_with_kernel(
+        tid: Tid,
+        trigger: Trigger,
+        delivery: Delivery<'_>,
+        follow: Follow,
+        start: Start,
+    ) -> Result<Self, PerfError> {
         let mut attr = attributes(PERF_TYPE_BREAKPOINT, 0);
+        attr.set_exclude_kernel(0);
+        Self::open_with(attr, tid, trigger, delivery, follow, start)
+    }
+
+    fn open_with(
+        mut attr: perf_event_attr,
+        tid: Tid,
+        trigger: Trigger,
+        delivery: Delivery<'_>,
+        follow: Follow,
+        start: Start,
+    ) -> Result<Self, PerfError> {
         trigger.put_into(&mut attr);
         attr.set_disabled((start == Start::Disabled).into());
         attr.set_inherit((follow != Follow::Nobody).into());

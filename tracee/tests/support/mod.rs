@@ -54,6 +54,13 @@ impl Built {
         self.start_as(Command::new(&self.exe), threads, writes)
     }
 
+    /// The same, with the kernel writing in its place.
+    pub fn start_with_kernel(&self, threads: u32, writes: u32) -> Running {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec \"$0\" \"$@\" kernel"]).arg(&self.exe);
+        self.start_as(command, threads, writes)
+    }
+
     pub fn start_as(&self, mut command: Command, threads: u32, writes: u32) -> Running {
         let mut child = command
             .args([threads.to_string(), writes.to_string()])
