@@ -96,7 +96,9 @@ fn run_once(program: &Program, binary: &Path, hang_core: HangCore) -> Result<Opt
     }))
 }
 
-fn kernel_writes_cores_here() -> bool {
+/// Whether the kernel leaves cores in the folder of the process, instead of handing them to somebody.
+#[must_use]
+pub fn kernel_writes_cores_here() -> bool {
     let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
     !pattern.starts_with(['|', '/'])
 }
@@ -157,7 +159,9 @@ fn is_alive(pid: &str) -> bool {
     !matches!(state, None | Some('Z' | 'X'))
 }
 
-fn find_core(folder: &Path) -> Option<PathBuf> {
+/// The core in a folder.
+#[must_use]
+pub fn find_core(folder: &Path) -> Option<PathBuf> {
     let entries = fs::read_dir(folder).ok()?.flatten();
     let mut cores = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("core"));
     cores.next().map(|entry| entry.path())

@@ -44,6 +44,8 @@ pub(super) enum End {
 pub(super) struct Unwinder<'i, 'r> {
     image: &'i Image<'r>,
     effort: u64,
+    /// The thread has not executed its first instruction.
+    is_new: bool,
 }
 
 type Step = Result<Unwound, End>;
@@ -56,11 +58,13 @@ impl<'i, 'r> Unwinder<'i, 'r> {
         Self {
             image,
             effort: EFFORT,
+            is_new: false,
         }
     }
 
     /// The frames of a thread, at least the innermost, at most `limit`.
     pub(super) fn stack(&mut self, registers: &Registers, limit: usize) -> (Vec<Unwound>, End) {
+        self.is_new = is_new_thread(registers);
         let mut frames = vec![Unwound {
             registers: FrameRegisters::of_thread(registers),
             position: Position::Exact,
@@ -191,6 +195,10 @@ impl<'i, 'r> Unwinder<'i, 'r> {
         if frame.position == Position::Return && frame.registers.rbp() == Some(0) {
             return Err(End::Outermost);
         }
+        // C libraries have no information for the few instructions between the kernel and a thread's start.
+        if self.is_new && frame.origin == FrameOrigin::Context {
+            return Err(End::Outermost);
+        }
         if let Some(found) = self.by_frame_pointer(frame).or_else(|| self.by_scan(frame)) {
             return Ok(found);
         }
@@ -245,6 +253,14 @@ impl<'i, 'r> Unwinder<'i, 'r> {
     fn word(&self, addr: u64) -> Option<u64> {
         self.image.process.word(addr)
     }
+}
+
+/// Whether the thread comes straight from the system call that created it, in which its parent's registers
+/// were copied.
+fn is_new_thread(registers: &Registers) -> bool {
+    const CLONE: u64 = 56;
+    const CLONE3: u64 = 435;
+    registers.rax == 0 && matches!(registers.orig_rax, CLONE | CLONE3)
 }
 
 /// A frame that is to return to these registers' address. The kernel's trampoline is entered by a return

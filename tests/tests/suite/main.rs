@@ -2,10 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
 
+#[macro_use]
+mod zoo_programs;
+
 mod answer;
 mod bad_input;
 mod contract;
 mod damage;
 mod names;
 mod trace_text;
+mod zoo_outcome;
 mod zoo_slice;

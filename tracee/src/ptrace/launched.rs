@@ -66,7 +66,8 @@ impl Tracer<Launched> {
                     unless_gone(request::interrupt(tid)).map_err(TraceError::refused("stop a thread"))?;
                 }
             }
-            if moving.is_empty() {
+            // One that was created and has not stopped yet will do so by itself.
+            if moving.is_empty() && self.creators.is_empty() {
                 return Ok(moving);
             }
             match self.take_next(deadline, Interrupts::Keep)? {

@@ -68,6 +68,7 @@ pub fn run(
         deadline: options.time_limit.and_then(|limit| start.checked_add(limit)),
         evidence: Evidence::default(),
         caught: None,
+        dying: None,
     }
     .finish()?;
     let elapsed = start.elapsed();
@@ -113,6 +114,9 @@ struct Follow<'f, 'o, 't> {
     deadline: Option<Instant>,
     evidence: Evidence,
     caught: Option<Caught>,
+    /// Since when everybody is stopped while a fatal signal is delivered: the kernel kills them where they
+    /// are, so that a core shows what we saw.
+    dying: Option<Instant>,
 }
 
 impl Follow<'_, '_, '_> {
@@ -138,6 +142,10 @@ impl Follow<'_, '_, '_> {
             if self.deadline.is_some_and(|deadline| now >= deadline) {
                 self.hang()?;
                 return self.killed(Ended::TimeLimit);
+            }
+            if self.dying.is_some_and(|since| now - since >= ATTENTION) {
+                self.dying = None;
+                self.tracer.resume_interrupted()?;
             }
             if let Some(period) = period
                 && now >= next_tick
@@ -228,7 +236,8 @@ impl Follow<'_, '_, '_> {
                     return Ok(());
                 }
                 self.take(stop.pid, Some(stop.tid), Some(info))?;
-                Ok(self.tracer.resume_interrupted()?)
+                self.dying = Some(Instant::now());
+                Ok(())
             }
         }
     }
