@@ -1,6 +1,8 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{ArgGroup, Parser, Subcommand};
 
@@ -21,6 +23,9 @@ pub enum Command {
 
     /// Show what a core dump or a stack trace says: the failure, every thread's frames, the nearest causes
     Triage(TriageArgs),
+
+    /// Show who reads and writes a variable, as it happens
+    Watch(WatchArgs),
 
     /// Show what this machine lets failsketch do, by trying it, and what would enable the rest
     Doctor(DoctorArgs),
@@ -93,12 +98,97 @@ pub struct TriageArgs {
     pub json: bool,
 }
 
+/// Options of `watch`.
+#[derive(clap::Args)]
+#[command(group(ArgGroup::new("target").required(true).args(["pid", "command"])))]
+#[command(group(ArgGroup::new("what").required(true).multiple(true).args(["var", "addr"])))]
+pub struct WatchArgs {
+    /// A process that runs already
+    #[arg(long, value_name = "PID")]
+    pub pid: Option<i32>,
+
+    /// A variable: NAME, NAME.FIELD, *NAME, NAME[2], FILE.c:NAME (may be given several times)
+    #[arg(long, value_name = "NAME")]
+    pub var: Vec<String>,
+
+    /// An address of the process, with the number of bytes (may be given several times)
+    #[arg(long, value_name = "ADDR[:LEN]", value_parser = address_and_length)]
+    pub addr: Vec<(u64, u32)>,
+
+    /// Report only accesses that write
+    #[arg(long)]
+    pub writes: bool,
+
+    /// How to watch: observe never stops a thread, exact stops it at every access and misses none
+    #[arg(long, value_enum, default_value_t = Mode::Auto)]
+    pub mode: Mode,
+
+    /// End after so many accesses
+    #[arg(long, value_name = "N")]
+    pub count: Option<u64>,
+
+    /// End after so many seconds
+    #[arg(long, value_name = "SECS", value_parser = seconds)]
+    pub seconds: Option<Duration>,
+
+    /// Print JSON, one object a line; what a started program prints then goes to standard error
+    #[arg(long)]
+    pub json: bool,
+
+    /// A folder with debug files, searched before the usual ones (may be given several times)
+    #[arg(long = "debug-dir", value_name = "DIR")]
+    pub debug_dirs: Vec<PathBuf>,
+
+    /// Where sources are now: paths that start with OLD are read at NEW (may be given several times)
+    #[arg(long = "source-map", value_name = "OLD=NEW", value_parser = source_mapping)]
+    pub source_map: Vec<(String, String)>,
+
+    /// A program to start, with its arguments
+    #[arg(last = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+/// How to watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Mode {
+    /// Exact for what is started, observe for what runs already, else what works here
+    Auto,
+    /// Never stop a thread
+    Observe,
+    /// Stop the thread at every access
+    Exact,
+    /// Without the kernel's events; for started programs
+    Compat,
+}
+
 /// Options of `doctor`.
 #[derive(clap::Args)]
 pub struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Without a length: what a register watches at such an address.
+fn address_and_length(text: &str) -> Result<(u64, u32), String> {
+    let (addr, len) = match text.split_once(':') {
+        Some((addr, len)) => {
+            let len = len
+                .parse()
+                .ok()
+                .filter(|&len| len > 0)
+                .ok_or("the length must be a number of bytes from 1")?;
+            (address(addr)?, Some(len))
+        }
+        None => (address(text)?, None),
+    };
+    let natural = 1 << addr.trailing_zeros().min(3);
+    Ok((addr, len.unwrap_or(natural)))
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let number: f64 = text.parse().map_err(|_| "expected a number of seconds")?;
+    Duration::try_from_secs_f64(number).map_err(|_| "expected a number of seconds from 0".to_owned())
 }
 
 fn file_and_line(text: &str) -> Result<(String, u32), String> {

@@ -8,6 +8,7 @@ mod present;
 mod slice;
 mod sources;
 mod triage;
+mod watch;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
     let outcome = match &args.command {
         Command::Slice(options) => slice::run(options),
         Command::Triage(options) => triage::run(options),
+        Command::Watch(options) => watch::run(options),
         Command::Doctor(options) => doctor::run(options),
     };
     let outcome = outcome.and_then(|text| Ok(io::stdout().write_all(text.as_bytes())?));

@@ -17,7 +17,7 @@ pub struct Hit {
     /// When, in nanoseconds of the monotonic clock.
     pub time_ns: u64,
     /// Which thread.
-    pub tid: i32,
+    pub tid: u32,
     /// The accessing instruction's address in the process.
     #[serde(serialize_with = "hex")]
     pub pc: u64,

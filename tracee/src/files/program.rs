@@ -92,7 +92,11 @@ impl ProgramFiles {
         Ok(Program::new(modules))
     }
 
-    fn module(&self, path: &Path) -> Result<Module<'_>, ProgramError> {
+    /// One file as a module.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or is no executable and no shared object.
+    pub fn module(&self, path: &Path) -> Result<Module<'_>, ProgramError> {
         let files = HostFiles::with_debug_folders(path, self.debug_folders.clone());
         let files = self.files.push_get(Box::new(files));
         let bytes = files.binary()?;

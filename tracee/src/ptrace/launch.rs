@@ -137,7 +137,10 @@ impl Launch {
 
     /// The file to execute. Looked up here, not by `execvp`, which would hand a file in an unknown format to
     /// a shell.
-    pub(super) fn path(&self) -> Result<PathBuf, LaunchError> {
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn path(&self) -> Result<PathBuf, LaunchError> {
         if self.program.as_bytes().contains(&b'/') {
             return Ok(PathBuf::from(&self.program));
         }

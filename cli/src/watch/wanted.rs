@@ -1,0 +1,172 @@
+//! What the user wants watched, as places in the process.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, bail};
+use program::expression::{Expression, Place, PlaceError, Shape};
+use program::{Module, RunAddr};
+use tracee::ProgramFiles;
+
+use super::modules::{ProcessModules, only_module};
+use crate::args::WatchArgs;
+
+/// A place to watch.
+pub struct Wanted {
+    /// What the user called it; nothing for a bare address.
+    pub name: Option<String>,
+    /// How its bytes are read.
+    pub shape: Shape,
+    /// How many bytes.
+    pub len: u32,
+    /// Where it is.
+    pub at: At,
+}
+
+/// Where a place is.
+pub enum At {
+    /// At an address of the process.
+    Run(RunAddr),
+    /// In a module: the executable, or the library at a path.
+    Module(Option<PathBuf>, Place),
+}
+
+impl Wanted {
+    /// What to call it.
+    pub fn label(&self) -> String {
+        match (&self.name, &self.at) {
+            (Some(name), _) => name.clone(),
+            (None, At::Run(addr)) => format!("{addr}:{}", self.len),
+            (None, At::Module(_, place)) => format!("{}:{}", place.base, self.len),
+        }
+    }
+}
+
+/// What is to be watched in a process that runs.
+pub fn in_process(args: &WatchArgs, modules: &ProcessModules<'_>) -> Result<Vec<Wanted>> {
+    let mut wanted = Vec::new();
+    for name in &args.var {
+        let expression = Expression::parse(name)?;
+        let Some(executable) = modules.executable() else {
+            bail!("the executable of the process cannot be opened: give an address with --addr")
+        };
+        let mut found = find(executable, &expression).map(|place| (None, place));
+        if matches!(found, Err(PlaceError::Unknown { .. })) {
+            let in_library = modules
+                .libraries()
+                .find_map(|(path, library)| Some((Some(path), find(library, &expression).ok()?)));
+            found = in_library.ok_or(()).or(found);
+        }
+        let (module, place) = found?;
+        wanted.push(variable(name, module, place)?);
+    }
+    wanted.extend(args.addr.iter().map(|&(addr, len)| address(addr, len)));
+    Ok(wanted)
+}
+
+/// What is to be watched in a program that will be started.
+pub fn in_program(args: &WatchArgs, executable: &Path, files: &ProgramFiles) -> Result<Vec<Wanted>> {
+    let mut wanted = Vec::new();
+    let module = files.module(executable)?;
+    for name in &args.var {
+        let expression = Expression::parse(name)?;
+        let mut found = Place::find(&module, &expression).map(|place| (None, place));
+        if matches!(found, Err(PlaceError::Unknown { .. })) {
+            // Asking a static program for its libraries would run it.
+            let dynamic = module.elf().interp().is_some();
+            let listed = if dynamic {
+                libraries(executable)
+            } else {
+                Vec::new()
+            };
+            let in_library = listed.into_iter().find_map(|path| {
+                let library = files.module(&path).ok()?;
+                let place = Place::find(&library, &expression).ok()?;
+                Some((Some(path), place))
+            });
+            found = in_library.ok_or(()).or(found);
+        }
+        let (module, place) = found?;
+        wanted.push(variable(name, module, place)?);
+    }
+    for &(addr, len) in &args.addr {
+        wanted.push(linked_address(&module, addr, len).unwrap_or_else(|| address(addr, len)));
+    }
+    Ok(wanted)
+}
+
+fn find(program: &program::Program<'_>, expression: &Expression) -> Result<Place, PlaceError> {
+    let unknown = || PlaceError::Unknown {
+        module: "the program".to_owned(),
+        name: expression.name.clone(),
+        hint: "",
+    };
+    Place::find(only_module(program).ok_or_else(unknown)?, expression)
+}
+
+fn variable(name: &str, module: Option<PathBuf>, place: Place) -> Result<Wanted> {
+    let len = u32::try_from(place.size).ok();
+    let Some(len) = len.filter(|&len| len <= WIDEST) else {
+        bail!(
+            "`{name}` has {} bytes, and the processor's debug registers watch {WIDEST}: name a field or an element of it",
+            place.size
+        )
+    };
+    Ok(Wanted {
+        name: Some(name.to_owned()),
+        shape: place.shape.clone(),
+        len,
+        at: At::Module(module, place),
+    })
+}
+
+/// Four registers of eight bytes.
+const WIDEST: u32 = 32;
+
+fn address(addr: u64, len: u32) -> Wanted {
+    Wanted {
+        name: None,
+        shape: Shape::Unsigned,
+        len,
+        at: At::Run(RunAddr(addr)),
+    }
+}
+
+/// Where a position-independent program will be is not known before it runs: such an address is one in its file.
+fn linked_address(module: &Module<'_>, addr: u64, len: u32) -> Option<Wanted> {
+    let base = program::LinkAddr(addr);
+    if module.elf().is_fixed() || !module.elf().segments().contains(base) {
+        return None;
+    }
+    let place = Place {
+        base,
+        follows: Vec::new(),
+        offset: 0,
+        size: len.into(),
+        shape: Shape::Unsigned,
+    };
+    Some(Wanted {
+        at: At::Module(None, place),
+        ..address(addr, len)
+    })
+}
+
+/// The shared libraries that the loader would load for a program, as `ldd` asks it.
+fn libraries(executable: &Path) -> Vec<PathBuf> {
+    let asked = Command::new(executable)
+        .env("LD_TRACE_LOADED_OBJECTS", "1")
+        .output();
+    let listed = asked.map(|output| output.stdout).unwrap_or_default();
+    let paths = listed.split(|&byte| byte == b'\n').filter_map(|line| {
+        let start = line.iter().position(|&byte| byte == b'/')?;
+        let path = line.get(start..)?;
+        let end = path
+            .windows(2)
+            .position(|pair| pair == b" (")
+            .unwrap_or(path.len());
+        Some(PathBuf::from(OsStr::from_bytes(path.get(..end)?)))
+    });
+    paths.collect()
+}
