@@ -44,10 +44,7 @@ pub fn run(args: &WatchArgs) -> Result<String> {
     };
     let request = Request {
         target,
-        locations: wanted
-            .iter()
-            .map(|wanted| location(wanted, args.writes))
-            .collect(),
+        locations: locations(&wanted, args)?,
         mode: mode(args.mode),
         keeper: Some(Keeper {
             program: std::env::current_exe().context("cannot find failsketch's own file")?,
