@@ -63,14 +63,15 @@ pub fn run(args: &WatchArgs) -> Result<String> {
         json: args.json,
         terminal: present::terminal(),
         start: None,
-        left: args.count.unwrap_or(u64::MAX),
+        limit: args.count.unwrap_or(u64::MAX),
+        shown: 0,
     };
     let started = Instant::now();
     let over =
         || stop.load(Ordering::Relaxed) || args.seconds.is_some_and(|limit| started.elapsed() >= limit);
     let mut ended = None;
     let mut broken = None;
-    while ended.is_none() && !over() && printer.left > 0 && broken.is_none() {
+    while ended.is_none() && !over() && printer.shown < printer.limit && broken.is_none() {
         let progress = session.next(TICK)?;
         if !progress.hits.is_empty()
             && let Some(map) = session.code().modules()
@@ -88,7 +89,7 @@ pub fn run(args: &WatchArgs) -> Result<String> {
     }
     match broken {
         Some(error) => Err(error.into()),
-        None => Ok(summary(&session, ended, args.json)?),
+        None => Ok(summary(&session, ended, printer.shown, args.json)?),
     }
 }
 
@@ -190,17 +191,19 @@ struct Printer<'p, 'o> {
     terminal: sketch_render::term::Terminal,
     /// When the first access was: times for people count from there.
     start: Option<u64>,
-    /// Accesses still to be shown.
-    left: u64,
+    /// How many accesses to show.
+    limit: u64,
+    /// How many were shown.
+    shown: u64,
 }
 
 impl Printer<'_, '_> {
     fn print(&mut self, hits: &[Hit]) -> io::Result<()> {
         for hit in hits {
-            if self.left == 0 {
+            if self.shown >= self.limit {
                 break;
             }
-            self.left -= 1;
+            self.shown += 1;
             let start = *self.start.get_or_insert(hit.time_ns);
             let shown = show::hit(hit, self.wanted, self.modules, &self.sources);
             let line = if self.json {
@@ -214,10 +217,10 @@ impl Printer<'_, '_> {
     }
 }
 
-fn summary(session: &Session<'_>, ended: Option<End>, json: bool) -> Result<String> {
+fn summary(session: &Session<'_>, ended: Option<End>, shown: u64, json: bool) -> Result<String> {
     let counted = session.summary();
     let summary = render::Summary {
-        hits: counted.hits,
+        hits: shown,
         lost: counted.lost,
         late_armed: counted.late_armed,
         mode: counted.mode.to_string(),

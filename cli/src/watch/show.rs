@@ -40,7 +40,7 @@ pub fn hit(
         addr: hit.addr.0,
         variable: place.and_then(|place| place.name.clone()),
         value: value(hit.value),
-        before: value(hit.before),
+        before: value(hit.before).filter(|_| access != "R"),
         unordered: hit.order_uncertain,
     }
 }
