@@ -11,7 +11,7 @@ use super::launch::{Launch, Pipes};
 use super::stop::End;
 use super::tracer::{Cause, Launched, Resume, State, Thread, Tracer, unless_gone};
 use super::{request, spawn};
-use crate::ids::Tid;
+use crate::ids::{Pid, Tid};
 use crate::process::Process;
 
 const OPTIONS: i32 = libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEEXEC;
@@ -60,14 +60,17 @@ impl Tracer<Launched> {
         let deadline = Instant::now().checked_add(limit);
         let mut asked = BTreeSet::new();
         loop {
-            let moving: Vec<Tid> = self.moving().collect();
+            let mut moving: Vec<Tid> = self.moving().collect();
             for &tid in &moving {
                 if asked.insert(tid) {
                     unless_gone(request::interrupt(tid)).map_err(TraceError::refused("stop a thread"))?;
                 }
             }
             // One that was created and has not stopped yet will do so by itself.
-            if moving.is_empty() && self.creators.is_empty() {
+            if moving.is_empty() {
+                moving = self.unseen();
+            }
+            if moving.is_empty() {
                 return Ok(moving);
             }
             match self.take_next(deadline, Interrupts::Keep)? {
@@ -83,9 +86,37 @@ impl Tracer<Launched> {
         }
     }
 
+    /// The threads that are neither stopped nor over. A first thread that ended before its process is over
+    /// without a word.
     fn moving(&self) -> impl Iterator<Item = Tid> {
-        let threads = self.threads.iter();
-        threads.filter_map(|(&tid, thread)| (!matches!(thread.state, State::Stopped(_))).then_some(tid))
+        let moves = |(&tid, thread): (&Tid, &Thread)| {
+            let stopped = matches!(thread.state, State::Stopped(_));
+            let is_over = || {
+                let status = Process::new(thread.process).thread_status(tid);
+                tid == thread.process.first_thread() && status.is_ok_and(|status| status.is_over())
+            };
+            (!stopped && !is_over()).then_some(tid)
+        };
+        self.threads.iter().filter_map(moves)
+    }
+
+    /// Threads whose creator is traced and who have not come to their first stop: there when a list of the
+    /// process's threads is read, not yet known here.
+    fn unseen(&self) -> Vec<Tid> {
+        let pids: BTreeSet<Pid> = self.threads.values().map(|thread| thread.process).collect();
+        let listed = pids.into_iter().flat_map(|pid| {
+            let process = Process::new(pid);
+            let threads = process.threads().unwrap_or_default();
+            threads.into_iter().map(move |tid| (process, tid))
+        });
+        let unseen = listed.filter(|(process, tid)| {
+            let is_traced = || {
+                let status = process.thread_status(*tid);
+                status.is_ok_and(|status| status.tracer.is_some() && !status.is_over())
+            };
+            !self.threads.contains_key(tid) && is_traced()
+        });
+        unseen.map(|(_, tid)| tid).collect()
     }
 
     /// Lets the threads go on that [`Tracer::interrupt_all`] stopped; those that stopped for a reason of their

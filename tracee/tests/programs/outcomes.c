@@ -62,15 +62,18 @@ static void *deadlock(void *reversed) {
     return NULL;
 }
 
+static volatile int idling;
+
 static void *crash_in_thread(void *unused) {
     (void)unused;
+    while (!idling) usleep(100);
     segv();
     return NULL;
 }
 
 static void *idle(void *unused) {
     (void)unused;
-    pause(); /* @idle */
+    idling = 1, pause(); /* @idle */
     return NULL;
 }
 
