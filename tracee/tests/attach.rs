@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use failsketch_tests::folder::Folder;
 use traced::{LONG, Ran, compile, end_of, run_alone, until};
 use tracee::Pid;
-use tracee::process::{Process, ThreadState};
-use tracee::ptrace::{Attached, End, Resume, Tracer, What, on_own_thread};
+use tracee::process::{Memory, ModuleMap, Process, ThreadState};
+use tracee::ptrace::{Attached, End, Launch, Resume, Stream, Tracer, What, on_own_thread};
 
 /// A program that says "ready" and then waits for a line.
 struct Target {
@@ -205,6 +205,64 @@ fn a_signal_that_we_hold_is_not_lost_with_us() {
         tracer.wait().unwrap();
     }
     assert_eq!(target.finish(), alone);
+}
+
+/// A first thread that is over cannot be traced and has no memory; the process has.
+#[test]
+fn a_process_without_its_first_thread_is_traced_all_the_same() {
+    let folder = Folder::new("attach");
+    let program = compile(&folder, "leaderless.c", &[]);
+    let mut target = Target::start(&program);
+    let process = Process::new(target.pid());
+    until("the first thread is over", || process.status().unwrap().is_over());
+    let map = ModuleMap::of(target.pid()).unwrap();
+    let module = map.executable().unwrap();
+    assert_eq!(map.file(module), Some(program.clone()));
+    let (range, _) = &module.mapped.ranges[0];
+    assert_eq!(
+        Memory::of(target.pid()).read(range.start, 4),
+        Some(b"\x7fELF".to_vec())
+    );
+    let ended = on_own_thread(|| {
+        let mut tracer = Tracer::attach(target.pid(), false).unwrap();
+        assert_eq!(tracer.threads().count(), 1);
+        target.stdin.write_all(b"x").unwrap();
+        loop {
+            let stop = tracer.wait(LONG).unwrap().unwrap();
+            match stop.what {
+                What::ProcessExited(end) => break end,
+                _ if stop.is_stopped() => tracer.resume(stop.tid, Resume::Deliver).unwrap(),
+                _ => (),
+            }
+        }
+    });
+    assert_eq!(ended, End::Unknown);
+    assert_eq!(end_of(target.child.wait().unwrap()), End::Exited(9));
+
+    on_own_thread(|| {
+        let launch = Launch::new(&program).stdin(Stream::Pipe).stdout(Stream::Pipe);
+        let (mut tracer, mut pipes) = Tracer::launch(launch).unwrap();
+        let process = Process::new(tracer.pid());
+        tracer
+            .resume(tracer.pid().first_thread(), Resume::Deliver)
+            .unwrap();
+        let end = loop {
+            let Some(stop) = tracer.wait(Duration::from_millis(10)).unwrap() else {
+                if process.status().unwrap().is_over() && pipes.stdin.is_some() {
+                    assert_eq!(tracer.interrupt_all(LONG).unwrap(), []);
+                    tracer.resume_interrupted().unwrap();
+                    pipes.stdin.take().unwrap().write_all(b"x").unwrap();
+                }
+                continue;
+            };
+            match stop.what {
+                What::ProcessExited(end) => break end,
+                _ if stop.is_stopped() => tracer.resume(stop.tid, Resume::Deliver).unwrap(),
+                _ => (),
+            }
+        };
+        assert_eq!(end, End::Exited(9));
+    });
 }
 
 #[test]

@@ -32,6 +32,18 @@ impl Process {
         PathBuf::from(format!("/proc/{}/{rest}", self.pid))
     }
 
+    /// A thread that has the process's memory: the first, unless that one ended before the others and has
+    /// nothing any more. `/proc` knows every thread by its number, as it knows processes.
+    pub(super) fn living_thread(self) -> Tid {
+        let first = self.pid.first_thread();
+        let lives = |tid: &Tid| self.thread_status(*tid).is_ok_and(|status| !status.is_over());
+        if lives(&first) {
+            return first;
+        }
+        let threads = self.threads().unwrap_or_default();
+        threads.into_iter().find(lives).unwrap_or(first)
+    }
+
     fn error(self, what: &'static str) -> impl Fn(io::Error) -> ProcessError {
         move |source| ProcessError::of(self.pid, what, source)
     }
@@ -97,7 +109,7 @@ impl Process {
     /// # Errors
     /// When there is no such process, or it is not ours to look at.
     pub fn executable(self) -> Result<PathBuf, ProcessError> {
-        let link = fs::read_link(self.path("exe")).map_err(self.error("the executable"))?;
+        let link = fs::read_link(self.executable_link()).map_err(self.error("the executable"))?;
         let text = link.to_str().and_then(|text| text.strip_suffix(" (deleted)"));
         Ok(text.map(PathBuf::from).unwrap_or(link))
     }
@@ -106,7 +118,7 @@ impl Process {
     /// another mount namespace.
     #[must_use]
     pub fn executable_link(self) -> PathBuf {
-        self.path("exe")
+        PathBuf::from(format!("/proc/{}/exe", self.living_thread()))
     }
 
     /// Whether it runs a 32-bit executable.
@@ -116,7 +128,7 @@ impl Process {
     pub fn is_32_bit(self) -> Result<bool, ProcessError> {
         let failed = self.error("the executable");
         let mut start = [0; 5];
-        let mut file = File::open(self.path("exe")).map_err(&failed)?;
+        let mut file = File::open(self.executable_link()).map_err(&failed)?;
         file.read_exact(&mut start).map_err(&failed)?;
         Ok(start == *b"\x7fELF\x01")
     }

@@ -8,7 +8,8 @@ use std::sync::OnceLock;
 use program::RunAddr;
 
 use super::error::ProcessError;
-use crate::ids::Pid;
+use super::facts::Process;
+use crate::ids::{Pid, Tid};
 
 const PAGE: u64 = 4096;
 
@@ -88,9 +89,17 @@ impl Memory {
     }
 
     fn read_once(&self, addr: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        match vm_read(self.pid, addr, buffer) {
+        let first = self.pid.first_thread();
+        match vm_read(first, addr, buffer) {
             Ok(count) => Ok(count),
-            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Err(error),
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
+                let living = Process::new(self.pid).living_thread();
+                if living == first {
+                    Err(error)
+                } else {
+                    vm_read(living, addr, buffer)
+                }
+            }
             Err(error) => {
                 let opened = self
                     .file
@@ -111,7 +120,7 @@ fn is_unmapped(error: &io::Error) -> bool {
     )
 }
 
-fn vm_read(pid: Pid, addr: u64, buffer: &mut [u8]) -> io::Result<usize> {
+fn vm_read(tid: Tid, addr: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let local = libc::iovec {
         iov_base: buffer.as_mut_ptr().cast(),
         iov_len: buffer.len(),
@@ -122,6 +131,6 @@ fn vm_read(pid: Pid, addr: u64, buffer: &mut [u8]) -> io::Result<usize> {
     };
     // SAFETY: the local vector describes `buffer`, which is ours to write; the remote one is only looked at
     // by the kernel, in the other process.
-    let count = unsafe { libc::process_vm_readv(pid.raw(), &raw const local, 1, &raw const remote, 1, 0) };
+    let count = unsafe { libc::process_vm_readv(tid.raw(), &raw const local, 1, &raw const remote, 1, 0) };
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }

@@ -8,6 +8,7 @@ use failure::image::{MappedModule, ModuleHeaders};
 use program::{LinkAddr, LinkRange, RunAddr};
 
 use super::error::ProcessError;
+use super::facts::Process;
 use super::maps::{self, MapLine};
 use super::memory::Memory;
 use crate::ids::Pid;
@@ -88,7 +89,11 @@ impl ModuleMap {
     /// When there is no such process any more.
     pub fn refresh(&mut self) -> Result<ModuleChanges, ProcessError> {
         let failed = |error| ProcessError::of(self.pid, "the mappings", error);
-        let text = fs::read(format!("/proc/{}/maps", self.pid)).map_err(failed)?;
+        let mut text = fs::read(format!("/proc/{}/maps", self.pid)).map_err(failed)?;
+        if text.is_empty() {
+            let living = Process::new(self.pid).living_thread();
+            text = fs::read(format!("/proc/{living}/maps")).map_err(failed)?;
+        }
         let lines = maps::parse(&String::from_utf8_lossy(&text));
         let memory = Memory::of(self.pid);
         let mut old = std::mem::take(&mut self.modules);
@@ -156,10 +161,8 @@ impl ModuleMap {
             return None;
         }
         let inside = path.strip_prefix("/").unwrap_or(path);
-        let in_namespace = Path::new("/proc")
-            .join(self.pid.to_string())
-            .join("root")
-            .join(inside);
+        let proc = PathBuf::from(format!("/proc/{}", Process::new(self.pid).living_thread()));
+        let in_namespace = proc.join("root").join(inside);
         let is_mapped = |path: &PathBuf| fs::metadata(path).is_ok_and(|file| file.ino() == module.inode);
         let by_name = [path.to_owned(), in_namespace];
         if !module.deleted
@@ -167,7 +170,6 @@ impl ModuleMap {
         {
             return Some(found.clone());
         }
-        let proc = PathBuf::from(format!("/proc/{}", self.pid));
         let (range, _) = module.mapped.ranges.first()?;
         let part = format!("{:x}-{:x}", range.start.0, range.end.0);
         let exe = proc.join("exe");
@@ -247,7 +249,7 @@ fn module(group: &[&MapLine], known: &[Module], memory: &Memory) -> Option<Modul
 
 /// The entry point of the executable, which the kernel puts into the auxiliary vector.
 fn entry(pid: Pid) -> Option<RunAddr> {
-    let auxv = fs::read(format!("/proc/{pid}/auxv")).ok()?;
+    let auxv = fs::read(format!("/proc/{}/auxv", Process::new(pid).living_thread())).ok()?;
     let mut entries = auxv.chunks_exact(16).filter_map(|entry| {
         let (key, value) = entry.split_first_chunk::<8>()?;
         Some((
