@@ -50,6 +50,9 @@ pub enum WatchError {
         "a thread of process {0} blocks SIGTRAP, which exact mode needs: use observe mode, which stops no thread"
     )]
     BlocksTrap(Pid),
+    /// Exact mode for a process that runs already needs somebody to hold it.
+    #[error("exact mode for process {0}, which runs already, takes a keeper: use observe mode")]
+    NoKeeper(Pid),
     /// The process that holds an attached target ended.
     #[error("the keeper of process {pid} ended early: {why}")]
     Keeper {

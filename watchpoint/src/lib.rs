@@ -10,6 +10,7 @@
 //!
 //! What touches a process sits behind [`watcher::Watcher`]:
 //! - [`exact`]: each hit a stop of its thread (and compat, for kernels without such events)
+//! - [`keeper`]: the same for processes that run already, in a process of its own
 //! - [`observe`]: hits go to a ring, no thread stops
 //!
 //! [`session::Session`] puts it all together.
@@ -20,6 +21,7 @@ pub mod code;
 mod error;
 pub mod exact;
 pub mod hit;
+pub mod keeper;
 pub mod location;
 pub mod observe;
 pub mod order;

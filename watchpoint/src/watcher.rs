@@ -6,9 +6,9 @@ use std::time::Duration;
 use failure::image::Registers;
 use iced_x86::Register;
 use program::{FileOffset, LinkAddr, RunAddr};
-use tracee::process::{Module, ModuleMap};
+use tracee::process::{Memory, Module, ModuleMap};
 use tracee::ptrace::{End, Launch};
-use tracee::{Pid, Tid};
+use tracee::{Pid, Tid, monotonic_ns};
 
 use crate::error::WatchError;
 use crate::hit::Mode;
@@ -203,8 +203,32 @@ pub struct Arming {
     pub from_ns: u64,
     /// Accesses may have happened already.
     pub late: bool,
-    /// What was there, if no thread could write meanwhile (`true`), or as it was read shortly after.
+    /// What was there, and whether that is certain: nobody wrote while the watch was being set.
     pub content: Option<(Vec<u8>, bool)>,
+}
+
+impl Arming {
+    /// A location that is watched now. `before` is what was there before the watch was set: when the same is
+    /// there still, nobody wrote meanwhile.
+    pub(crate) fn now(
+        location: usize,
+        at: Location,
+        late: bool,
+        before: Option<Vec<u8>>,
+        memory: &Memory,
+    ) -> Self {
+        let content = memory.read(at.addr, at.len as usize);
+        Self {
+            location,
+            at,
+            from_ns: monotonic_ns(),
+            late,
+            content: content.map(|bytes| {
+                let same = before.is_some_and(|before| before == bytes);
+                (bytes, same)
+            }),
+        }
+    }
 }
 
 /// What a watcher has to tell.

@@ -62,8 +62,6 @@ pub(crate) struct Engine<Kind, O> {
     resumed_ns: BTreeMap<Tid, u64>,
     idle_ns: u64,
     out: Vec<Event>,
-    /// Whether the first thread stands still before its first instruction, so that nothing was missed.
-    fresh: bool,
 }
 
 impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
@@ -73,7 +71,6 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
         table: Table,
         specs: Vec<WatchSpec>,
         modules: ModuleMap,
-        fresh: bool,
     ) -> Self {
         let pid = tracer.pid();
         Self {
@@ -90,17 +87,17 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
             resumed_ns: BTreeMap::new(),
             idle_ns: 0,
             out: Vec::new(),
-            fresh,
         }
     }
 
     /// Tells what is watched already, and sets probes for what is still to be found. `placed` are the locations
-    /// that the owner has armed.
-    pub(crate) fn begin(&mut self, placed: &[(usize, Location)]) -> Result<(), WatchError> {
+    /// that the owner has armed, with what was there before.
+    pub(crate) fn begin(&mut self, placed: &[(usize, Location, Option<Vec<u8>>)]) -> Result<(), WatchError> {
         self.out.push(Event::Modules(Box::new(self.modules.clone())));
         let threads: Vec<Tid> = self.tracer.threads().map(|(_, tid)| tid).collect();
-        for &(location, at) in placed {
-            self.tell_armed(location, at, false, self.fresh);
+        for (location, at, before) in placed {
+            let arming = Arming::now(*location, *at, false, before.clone(), &self.memory);
+            self.out.push(Event::Armed(arming));
         }
         self.waiting.clear();
         for (location, spec) in self.specs.iter().enumerate() {
@@ -117,7 +114,7 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
                         self.waiting.push(location);
                     }
                 }
-                Address::Static { .. } if !placed.iter().any(|(of, _)| *of == location) => {
+                Address::Static { .. } if !placed.iter().any(|(of, ..)| *of == location) => {
                     self.waiting.push(location);
                 }
                 _ => {}
@@ -352,6 +349,7 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
         let Ok(placement) = self.table.place(location, at) else {
             return Ok(());
         };
+        let before = self.content(&at);
         let until_ns = monotonic_ns();
         for (location, at) in placement.given_up {
             self.out.push(Event::Disarmed {
@@ -364,20 +362,14 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
             self.owner.set(&mut self.tracer, register, wanted)?;
         }
         if placement.armed {
-            self.tell_armed(location, at, late, false);
+            let arming = Arming::now(location, at, late, before, &self.memory);
+            self.out.push(Event::Armed(arming));
         }
         Ok(())
     }
 
-    fn tell_armed(&mut self, location: usize, at: Location, late: bool, exact: bool) {
-        let content = self.memory.read(at.addr, at.len as usize);
-        self.out.push(Event::Armed(Arming {
-            location,
-            at,
-            from_ns: monotonic_ns(),
-            late,
-            content: content.map(|bytes| (bytes, exact)),
-        }));
+    fn content(&self, at: &Location) -> Option<Vec<u8>> {
+        self.memory.read(at.addr, at.len as usize)
     }
 
     /// The process runs another program: what was watched is gone, and its own file may be mapped again.
@@ -406,14 +398,13 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
             if let Some(at) = found
                 && self.table.place(location, at).is_ok()
             {
-                placed.push((location, at));
+                placed.push((location, at, self.content(&at)));
             }
         }
         for (register, wanted) in self.table.wanted().into_iter().enumerate() {
             self.owner.set(&mut self.tracer, register, wanted)?;
         }
         self.owner.arm_first(&mut self.tracer, tid)?;
-        self.fresh = true;
         self.begin(&placed)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tracee::process::ModuleMap;
+use tracee::process::{Memory, ModuleMap};
 use tracee::ptrace::{Launch, Launched, Pipes, Tracer};
 use tracee::{Pid, Tid};
 
@@ -154,15 +154,24 @@ fn prepare<O: Launchable>(
     let pid = tracer.pid();
     let modules = ModuleMap::of(pid)?;
     let (table, placed) = lay_out(&specs, &modules)?;
+    let placed = contents(pid, placed);
     let mut owner = O::make(table.wanted(), outlet);
     owner.arm_first(&mut tracer, Tid(pid.0))?;
-    let mut engine = Engine::new(tracer, owner, table, specs, modules, true);
+    let mut engine = Engine::new(tracer, owner, table, specs, modules);
     engine.begin(&placed)?;
     Ok((engine, pipes))
 }
 
 /// Places in a process, with the numbers of their locations.
 pub(crate) type Placed = Vec<(usize, Location)>;
+
+/// What is at some places.
+pub(crate) fn contents(pid: Pid, placed: Placed) -> Vec<(usize, Location, Option<Vec<u8>>)> {
+    let memory = Memory::of(pid);
+    let read = |at: &Location| memory.read(at.addr, at.len as usize);
+    let placed = placed.into_iter();
+    placed.map(|(location, at)| (location, at, read(&at))).collect()
+}
 
 /// Shares the registers out: just those that are needed when all addresses are known, all of them otherwise.
 pub(crate) fn lay_out(specs: &[WatchSpec], modules: &ModuleMap) -> Result<(Table, Placed), WatchError> {

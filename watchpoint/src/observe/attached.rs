@@ -10,7 +10,7 @@ use tracee::{Pid, monotonic_ns};
 use super::source::Source;
 use crate::arms::Arms;
 use crate::error::WatchError;
-use crate::exact::launched::lay_out;
+use crate::exact::launched::{contents, lay_out};
 use crate::exact::owner::{Outlet, probe_cookie, watch_cookie};
 use crate::location::Location;
 use crate::table::Table;
@@ -42,6 +42,7 @@ impl Attached {
         let exit = ExitWatch::of(pid)?;
         let modules = ModuleMap::of(pid)?;
         let (table, placed) = lay_out(&specs, &modules)?;
+        let placed = contents(pid, placed);
         let mut arms = Arms::new(table.wanted());
         arms.look_at(pid.first_thread())?;
         let outlet = source.outlet();
@@ -59,25 +60,14 @@ impl Attached {
         };
         let mut begun = vec![Event::Modules(Box::new(modules))];
         let armed = placed
-            .iter()
-            .map(|(location, at)| attached.armed(*location, *at, false));
-        begun.extend(armed);
+            .into_iter()
+            .map(|(location, at, before)| Arming::now(location, at, false, before, &attached.memory));
+        begun.extend(armed.map(Event::Armed));
         Ok((attached, begun))
     }
 
     pub(super) fn pid(&self) -> Pid {
         self.pid
-    }
-
-    fn armed(&self, location: usize, at: Location, late: bool) -> Event {
-        let content = self.memory.read(at.addr, at.len as usize);
-        Event::Armed(Arming {
-            location,
-            at,
-            from_ns: monotonic_ns(),
-            late,
-            content: content.map(|bytes| (bytes, false)),
-        })
     }
 
     /// Tells hits of watched locations from those of probes; the latter tell where locations are.
@@ -114,6 +104,7 @@ impl Attached {
         let Ok(placement) = self.table.place(location, at) else {
             return;
         };
+        let before = self.memory.read(at.addr, at.len as usize);
         let until_ns = monotonic_ns();
         let given_up = placement.given_up.into_iter();
         changes.extend(given_up.map(|(location, at)| Event::Disarmed {
@@ -126,7 +117,8 @@ impl Attached {
             .into_iter()
             .all(|(register, wanted)| self.arms.set(register, wanted).is_ok());
         if placement.armed && set {
-            changes.push(self.armed(location, at, true));
+            let arming = Arming::now(location, at, true, before, &self.memory);
+            changes.push(Event::Armed(arming));
         }
     }
 

@@ -11,6 +11,7 @@ use super::Request;
 use crate::error::WatchError;
 use crate::exact::launched::LaunchedWatcher;
 use crate::hit::Mode;
+use crate::keeper::client::KeptWatcher;
 use crate::observe::ObserveWatcher;
 use crate::watcher::{ModeRequest, Target, WatchSpec, Watcher};
 
@@ -44,10 +45,11 @@ pub(super) fn start(request: Request) -> Result<Selected, WatchError> {
             observe(pid, locations)
         }
         (Target::Process(pid), ModeRequest::Only(Mode::Exact)) => {
-            let _ = keeper;
-            Err(WatchError::NotForAttached {
-                mode: Mode::Exact,
-                pid,
+            let keeper = keeper.ok_or(WatchError::NoKeeper(pid))?;
+            Ok(Selected {
+                watcher: Box::new(KeptWatcher::attach(&keeper, pid, locations)?),
+                pipes: Pipes::default(),
+                reason: None,
             })
         }
         (Target::Process(pid), ModeRequest::Only(Mode::Compat)) => Err(WatchError::NotForAttached {

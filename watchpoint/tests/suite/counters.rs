@@ -4,16 +4,28 @@ use program::code::AccessKind;
 use tracee::ptrace::End;
 use watchpoint::{Hit, Mode, Trigger};
 
-use crate::watched::{Outcome, Program, launch};
+use crate::watched::{Outcome, Program, attach, launch};
 
 const THREADS: usize = 4;
 const ROUNDS: usize = 100;
 
-fn run(way: &str, mode: Mode) -> Outcome {
+/// How the program comes under watch.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Launched,
+    Attached,
+}
+use Way::{Attached, Launched};
+
+fn run(way: &str, how: Way, mode: Mode) -> Outcome {
     let program = Program::compile("counters.c", "-O1");
     let rounds = ROUNDS.to_string();
     let counter = program.global("counter", 8, Trigger::ReadWrite);
-    let outcome = launch(&program, &[way, &rounds], vec![counter], mode);
+    let arguments = [way, &rounds];
+    let outcome = match how {
+        Launched => launch(&program, &arguments, vec![counter], mode),
+        Attached => attach(&program, &arguments, vec![counter], mode),
+    };
     assert_eq!(outcome.end, End::Exited(7));
     outcome
 }
@@ -49,8 +61,8 @@ fn printed(outcome: &Outcome) -> u64 {
         .expect("the program prints a number")
 }
 
-fn check_plain(mode: Mode) {
-    let outcome = run("plain", mode);
+fn check_plain(how: Way, mode: Mode) {
+    let outcome = run("plain", how, mode);
     let hits = of_workers(&outcome);
     assert_eq!(outcome.summary.lost, 0);
     assert_eq!(hits.len(), 2 * THREADS * ROUNDS);
@@ -65,8 +77,8 @@ fn check_plain(mode: Mode) {
     );
 }
 
-fn check_atomic(way: &str, mode: Mode) {
-    let outcome = run(way, mode);
+fn check_atomic(way: &str, how: Way, mode: Mode) {
+    let outcome = run(way, how, mode);
     let hits = of_workers(&outcome);
     assert_eq!(outcome.summary.lost, 0);
     assert_eq!(hits.len(), THREADS * ROUNDS);
@@ -84,8 +96,8 @@ fn check_atomic(way: &str, mode: Mode) {
     assert_eq!(printed(&outcome), (THREADS * ROUNDS) as u64);
 }
 
-fn check_exchange(mode: Mode) {
-    let outcome = run("exchange", mode);
+fn check_exchange(how: Way, mode: Mode) {
+    let outcome = run("exchange", how, mode);
     let hits = of_workers(&outcome);
     assert_eq!(outcome.summary.lost, 0);
     assert_eq!(hits.iter().filter(|hit| writes(hit)).count(), THREADS * ROUNDS);
@@ -94,35 +106,81 @@ fn check_exchange(mode: Mode) {
 }
 
 #[test]
-fn plain_exact() {
-    check_plain(Mode::Exact);
+fn plain_launched() {
+    check_plain(Launched, Mode::Exact);
+    check_plain(Launched, Mode::Observe);
+    check_plain(Launched, Mode::Compat);
 }
 
 #[test]
-fn plain_observe() {
-    check_plain(Mode::Observe);
+fn plain_attached() {
+    check_plain(Attached, Mode::Exact);
+    check_plain(Attached, Mode::Observe);
 }
 
 #[test]
-fn plain_compat() {
-    check_plain(Mode::Compat);
+fn increments_launched() {
+    check_atomic("increment", Launched, Mode::Exact);
+    check_atomic("fetch", Launched, Mode::Exact);
+    check_atomic("increment", Launched, Mode::Observe);
+    check_atomic("fetch", Launched, Mode::Observe);
 }
 
 #[test]
-fn increments_exact() {
-    check_atomic("increment", Mode::Exact);
-    check_atomic("fetch", Mode::Exact);
+fn increments_attached() {
+    check_atomic("increment", Attached, Mode::Exact);
+    check_atomic("fetch", Attached, Mode::Observe);
 }
 
 #[test]
-fn increments_observe() {
-    check_atomic("increment", Mode::Observe);
-    check_atomic("fetch", Mode::Observe);
+fn exchanges_launched() {
+    check_exchange(Launched, Mode::Exact);
+    check_exchange(Launched, Mode::Observe);
+    check_exchange(Launched, Mode::Compat);
 }
 
 #[test]
-fn exchanges() {
-    check_exchange(Mode::Exact);
-    check_exchange(Mode::Observe);
-    check_exchange(Mode::Compat);
+fn exchanges_attached() {
+    check_exchange(Attached, Mode::Exact);
+    check_exchange(Attached, Mode::Observe);
+}
+
+/// 200 threads that come and go: each is watched from its first instruction on.
+fn check_visitors(how: Way, mode: Mode) {
+    const VISITS: u64 = 200 * 20;
+    let program = Program::compile("visitors.c", "-O1");
+    let counter = program.global("counter", 8, Trigger::Write);
+    let outcome = match how {
+        Launched => launch(&program, &[], vec![counter], mode),
+        Attached => attach(&program, &[], vec![counter], mode),
+    };
+    assert_eq!(printed(&outcome), VISITS);
+    assert_eq!(outcome.hits.len() as u64 + outcome.summary.lost, VISITS);
+    if mode != Mode::Observe {
+        assert_eq!(outcome.summary.lost, 0);
+    }
+    let last = outcome
+        .hits
+        .iter()
+        .filter_map(|hit| hit.value)
+        .map(|value| value.bits)
+        .max();
+    assert_eq!(last, Some(VISITS));
+}
+
+#[test]
+fn visitors_exact() {
+    check_visitors(Launched, Mode::Exact);
+    check_visitors(Attached, Mode::Exact);
+}
+
+#[test]
+fn visitors_observe() {
+    check_visitors(Launched, Mode::Observe);
+    check_visitors(Attached, Mode::Observe);
+}
+
+#[test]
+fn visitors_compat() {
+    check_visitors(Launched, Mode::Compat);
 }

@@ -1,13 +1,15 @@
 //! Running a program under watch, and what comes out.
 
 use std::collections::HashMap;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use program::LinkAddr;
+use tracee::Pid;
 use tracee::ptrace::{End, Launch, Stream};
 use watchpoint::code::CodeFiles;
-use watchpoint::session::{Request, Session};
+use watchpoint::session::{Keeper, Request, Session};
 use watchpoint::{Address, Hit, Mode, ModeRequest, Summary, Target, Trigger, WatchSpec};
 
 use crate::support::Folder;
@@ -90,6 +92,62 @@ pub fn launch(program: &Program, arguments: &[&str], locations: Vec<WatchSpec>, 
         output,
         summary: session.summary(),
         bias: bias.unwrap_or(0),
+    }
+}
+
+/// The keeper that this package's examples have.
+pub fn keeper() -> Keeper {
+    let test = std::env::current_exe().expect("a running test has a file");
+    let folder = test.ancestors().nth(2).expect("tests are two folders deep");
+    let program = folder.join("examples/keeper");
+    assert!(program.exists(), "cargo builds examples before it runs tests");
+    Keeper {
+        program,
+        arguments: Vec::new(),
+    }
+}
+
+/// Starts a program that waits for a line, attaches to it, gives it the line and watches it to its end.
+pub fn attach(program: &Program, arguments: &[&str], locations: Vec<WatchSpec>, mode: Mode) -> Outcome {
+    let mut child = Command::new(program.path())
+        .args(arguments)
+        .arg("wait")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    wait_until_it_reads(child.id());
+    let files = CodeFiles::default();
+    let request = Request {
+        target: Target::Process(Pid(child.id())),
+        locations,
+        mode: ModeRequest::Only(mode),
+        keeper: Some(keeper()),
+    };
+    let (mut session, _) = Session::start(request, &files).expect("the process can be watched");
+    assert_eq!(session.mode(), mode);
+    let mut stdin = child.stdin.take().expect("it was asked for");
+    stdin.write_all(b"\n").expect("the program reads");
+    let (hits, _) = to_end(&mut session);
+    let output = child.wait_with_output().expect("the program ends");
+    let modules = session.code().modules().expect("the process had modules");
+    let bias = modules.executable().and_then(|module| module.mapped.bias);
+    Outcome {
+        hits,
+        end: End::Exited(output.status.code().expect("it ended by itself")),
+        output: String::from_utf8_lossy(&output.stdout).into_owned(),
+        summary: session.summary(),
+        bias: bias.unwrap_or(0),
+    }
+}
+
+/// Waits until a process waits for its standard input: its libraries are there, and nothing has happened yet.
+pub fn wait_until_it_reads(pid: u32) {
+    let started = Instant::now();
+    while std::fs::read_to_string(format!("/proc/{pid}/syscall")).is_ok_and(|call| !call.starts_with("0 0x0"))
+    {
+        assert!(started.elapsed() < LIMIT, "the program does not read");
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

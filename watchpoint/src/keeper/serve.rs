@@ -1,0 +1,160 @@
+//! The keeper.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tracee::Tid;
+use tracee::process::{ModuleMap, Process, leave_session};
+use tracee::ptrace::{Attached, Tracer};
+
+use super::bytes::{Out, receive};
+use super::message::{Order, Said};
+use crate::arms::Arms;
+use crate::error::WatchError;
+use crate::exact::engine::{Engine, Over, Sink};
+use crate::exact::launched::{contents, lay_out};
+use crate::exact::owner::{Outlet, PerfOwner, perf_trap};
+use crate::watcher::Event;
+
+/// How long threads may have stops to come after the events are gone.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// SIGTRAP, on every Linux.
+const SIGTRAP: i32 = 5;
+
+/// Serves a front: the order comes from standard input, which must be a socket; what happens goes to standard
+/// output. Returns when the process has ended or the front is gone, and then the calling process must end at
+/// once: with that, and not before, the watched process is free.
+#[must_use]
+pub fn serve() -> ExitCode {
+    match try_serve() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn try_serve() -> io::Result<()> {
+    // Leading a group already is as good: no terminal's signals come here.
+    let _in_a_group_of_its_own = leave_session();
+    let mut control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let frame = receive(&mut control)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+    let order = Order::from_bytes(&frame).ok_or(io::ErrorKind::InvalidData)?;
+    control.set_nonblocking(true)?;
+    let mut pipe = PipeSink { out, control };
+    let mut engine = match prepare(order) {
+        Ok(engine) => engine,
+        Err(error) => {
+            pipe.say(Said::Failed(error.to_string()).to_bytes())?;
+            return Ok(());
+        }
+    };
+    let begun = pipe.say(Said::Ready.to_bytes());
+    let result = match begun {
+        Ok(()) => engine.run(&mut pipe),
+        Err(_) => Ok(Over::Told),
+    };
+    engine.tell_counts();
+    let rest = engine.take_events();
+    let Engine { tracer, owner, .. } = engine;
+    // Events first: nothing may send a signal when nobody is there to take it.
+    drop(owner);
+    let left = tracer.detach(PATIENCE, |info| perf_trap(info).is_some());
+    if !matches!(result, Ok(Over::Ended)) {
+        pipe.send(rest);
+    }
+    for error in result.err().into_iter().chain(left.err().map(WatchError::from)) {
+        let _nobody_listens = pipe.say(Said::Failed(error.to_string()).to_bytes());
+    }
+    Ok(())
+}
+
+fn prepare(order: Order) -> Result<Engine<Attached, PerfOwner>, WatchError> {
+    let Order { pid, specs } = order;
+    let tracer = Tracer::<Attached>::attach(pid, false)?;
+    let modules = ModuleMap::of(pid)?;
+    let (table, placed) = lay_out(&specs, &modules)?;
+    let placed = contents(pid, placed);
+    let threads: Vec<Tid> = tracer.threads().map(|(_, tid)| tid).collect();
+    let process = Process::new(pid);
+    let blocks = |tid: &Tid| {
+        let status = process.thread_status(*tid);
+        status.is_ok_and(|status| status.blocked.contains(SIGTRAP))
+    };
+    if threads.iter().any(blocks) {
+        return Err(WatchError::BlocksTrap(pid));
+    }
+    let mut arms = Arms::new(table.wanted());
+    if let Some(first) = threads.first() {
+        arms.look_at(*first)?;
+    }
+    for tid in threads {
+        match Outlet::Stops.with(|delivery| arms.arm(tid, delivery)) {
+            Err(error) if !error.is_gone() => {
+                leave(tracer, arms);
+                return Err(error.into());
+            }
+            _ => {}
+        }
+    }
+    let owner = PerfOwner {
+        arms,
+        outlet: Outlet::Stops,
+        all_inherit: false,
+    };
+    let mut engine = Engine::new(tracer, owner, table, specs, modules);
+    match engine.begin(&placed) {
+        Ok(()) => Ok(engine),
+        Err(error) => {
+            let Engine { tracer, owner, .. } = engine;
+            leave(tracer, owner.arms);
+            Err(error)
+        }
+    }
+}
+
+/// Leaves a process that could not be armed: some of its threads may have stops to come.
+fn leave(tracer: Tracer<Attached>, arms: Arms) {
+    drop(arms);
+    // What went wrong first is what is told.
+    let _less_important = tracer.detach(PATIENCE, |info| perf_trap(info).is_some());
+}
+
+struct PipeSink {
+    out: File,
+    control: UnixStream,
+}
+
+impl PipeSink {
+    fn say(&mut self, what: Out) -> io::Result<()> {
+        what.send(&mut self.out)
+    }
+}
+
+impl Sink for PipeSink {
+    /// Waits until the front has room: the process waits too, and no hit is lost.
+    fn send(&mut self, events: Vec<Event>) -> bool {
+        let mut frames = Vec::new();
+        for event in events {
+            if Said::Event(event).to_bytes().send(&mut frames).is_err() {
+                return false;
+            }
+        }
+        self.out.write_all(&frames).is_ok()
+    }
+
+    /// The front says nothing more after its order: the end of its stream is its end.
+    fn is_over(&mut self) -> bool {
+        match self.control.read(&mut [0; 16]) {
+            Ok(0) => true,
+            Ok(_) => false,
+            Err(error) => !matches!(
+                error.kind(),
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+            ),
+        }
+    }
+}
