@@ -7,11 +7,10 @@ mod traced;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Duration;
 
 use failsketch_tests::folder::Folder;
 use failsketch_tests::process::tool;
+use failsketch_tests::skip::skipped;
 use program::{LinkAddr, RunAddr};
 use traced::{LONG, compile, end_of, until};
 use tracee::perf::{Breakpoint, Delivery, Follow, Range, Start, Trigger};
@@ -217,7 +216,7 @@ fn traps_of_perf_events_are_ours_until_we_are_gone() {
         stdout.read_line(&mut line).unwrap();
         let pid = Pid(child.id());
         let trigger = Trigger::Write(Range::new(watched(pid, &program), 8).unwrap());
-        on_own_thread(|| {
+        let watched = on_own_thread(|| {
             let mut tracer = Tracer::attach(pid, false).unwrap();
             let delivery = Delivery::Stop { cookie: COOKIE };
             let opened = Breakpoint::open(
@@ -228,8 +227,7 @@ fn traps_of_perf_events_are_ours_until_we_are_gone() {
                 Start::Enabled,
             );
             let Ok(breakpoint) = opened else {
-                stdin.write_all(b"x\n").unwrap();
-                return failsketch_tests::skip::skipped("no perf breakpoints here");
+                return false;
             };
             stdin.write_all(b"x\n").unwrap();
             let ours = |info: &tracee::ptrace::SigInfo| info.perf().is_some_and(|trap| trap.data == COOKIE);
@@ -239,7 +237,6 @@ fn traps_of_perf_events_are_ours_until_we_are_gone() {
                 until("the trap waits", || {
                     process.status().unwrap().has_pending(libc::SIGTRAP)
                 });
-                thread::sleep(Duration::from_millis(1));
             }
             while mode == "threads" && hits < 100 {
                 let stop = tracer.wait(LONG).unwrap().unwrap();
@@ -256,7 +253,12 @@ fn traps_of_perf_events_are_ours_until_we_are_gone() {
             }
             drop(breakpoint);
             tracer.detach(LONG, ours).unwrap();
+            true
         });
+        if !watched {
+            let _ = child.kill().and_then(|()| child.wait());
+            return skipped("no perf breakpoints here");
+        }
         let status = Process::new(pid).status().unwrap();
         assert!(!status.has_pending(libc::SIGTRAP) && status.tracer.is_none());
         if mode == "blocked" {
