@@ -27,6 +27,10 @@ pub enum Command {
     /// Show who reads and writes a variable, as it happens
     Watch(WatchArgs),
 
+    /// Keep an attached process for `watch`, which starts this itself
+    #[command(name = crate::watch::KEEPER, hide = true)]
+    Keep,
+
     /// Show what this machine lets failsketch do, by trying it, and what would enable the rest
     Doctor(DoctorArgs),
 }

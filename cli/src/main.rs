@@ -26,6 +26,8 @@ fn main() -> ExitCode {
         Command::Slice(options) => slice::run(options),
         Command::Triage(options) => triage::run(options),
         Command::Watch(options) => watch::run(options),
+        // It must end as soon as it has served: with that the kept process is free.
+        Command::Keep => return watchpoint::keeper::serve(),
         Command::Doctor(options) => doctor::run(options),
     };
     let outcome = outcome.and_then(|text| Ok(io::stdout().write_all(text.as_bytes())?));
