@@ -417,3 +417,15 @@ fn trackers_ride_along() {
     let error = run(Launch::new("/nowhere/program"), &options, &mut []).unwrap_err();
     assert!(matches!(error, RunError::Trace(_)), "{error}");
 }
+
+#[test]
+fn output_goes_where_it_would_have_gone() {
+    let program = Program::new(&["-O2"]);
+    let folder = Folder::new("outcomes");
+    let path = folder.path().join("output");
+    let file = std::fs::File::create(&path).unwrap();
+    let launch = program.launch("exit").stdout(tracee::ptrace::Stream::File(file));
+    let outcome = program.run_as(launch, DEFAULT, |options| options.stdout = Output::Inherit);
+    assert_eq!(outcome.stdout.total, 0);
+    assert_eq!(std::fs::read(path).unwrap(), b"leaving with 3\n");
+}

@@ -49,12 +49,12 @@ pub(super) fn effective(output: Output, stream: Stream, fail_on: &FailOn) -> Out
     }
 }
 
-/// What the program gets for it.
-pub(super) fn stream(output: Output) -> ptrace::Stream {
+/// What the program gets for it, unless it is what it was launched with.
+pub(super) fn stream(output: Output) -> Option<ptrace::Stream> {
     match output {
-        Output::Inherit => ptrace::Stream::Inherit,
-        Output::Discard => ptrace::Stream::Null,
-        Output::Tee | Output::Keep => ptrace::Stream::Pipe,
+        Output::Inherit => None,
+        Output::Discard => Some(ptrace::Stream::Null),
+        Output::Tee | Output::Keep => Some(ptrace::Stream::Pipe),
     }
 }
 

@@ -45,9 +45,14 @@ pub fn run(
 ) -> Result<Outcome, RunError> {
     let [stdout, stderr] = [(options.stdout, Stream::Stdout), (options.stderr, Stream::Stderr)]
         .map(|(output, stream)| capture::effective(output, stream, options.fail_on));
-    let launch = launch
-        .stdout(capture::stream(stdout))
-        .stderr(capture::stream(stderr));
+    let launch = match capture::stream(stdout) {
+        Some(stream) => launch.stdout(stream),
+        None => launch,
+    };
+    let launch = match capture::stream(stderr) {
+        Some(stream) => launch.stderr(stream),
+        None => launch,
+    };
     let start = Instant::now();
     let (tracer, pipes) = Tracer::launch(launch)?;
     let pid = tracer.pid();

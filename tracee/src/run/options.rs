@@ -11,7 +11,8 @@ use failure::image::{Limits, ModuleFiles};
 /// colours, another buffering), so that only [`Output::Inherit`] leaves it as it would be without us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Output {
-    /// Where ours goes, without a look at it.
+    /// Where it is launched to: where ours goes, or what [`Launch`](crate::ptrace::Launch) says. Without a
+    /// look at it.
     #[default]
     Inherit,
     /// Through us to where ours goes; the last part of it is kept.

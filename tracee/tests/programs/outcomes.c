@@ -154,6 +154,5 @@ int main(int count, char **arguments) {
             return 0;
         }
     }
-    if (!strcmp(way, "tty")) printf("%d %d\n", isatty(1), isatty(2));
     return 0;
 }
