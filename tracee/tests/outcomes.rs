@@ -196,6 +196,34 @@ fn every_thread_has_its_stack() {
 }
 
 #[test]
+fn a_process_outlives_its_first_thread() {
+    let program = Program::new(&["-O2"]);
+    let outcome = program.run("leaderless", DEFAULT);
+    let found = program.check("leaderless", &outcome, Kind::Signal, Some(11));
+    assert_eq!(found.failure.threads.len(), 1);
+    assert_eq!(found.failure.notes, [""; 0]);
+}
+
+#[test]
+fn a_stack_that_is_used_up_is_told_with_its_innermost_part() {
+    let program = Program::new(&["-O0"]);
+    let outcome = program.run("overflow", DEFAULT);
+    let found = program.resolve(&outcome);
+    assert_eq!(
+        (found.failure.kind, found.failure.signal),
+        (Kind::Signal, Some(Signal(11)))
+    );
+    let frames = &found.failure.threads[0].frames;
+    assert_eq!(frames.len(), Limits::default().frames);
+    assert_eq!(found.signature.frames.len(), 1, "{}", found.signature);
+    assert!(
+        found.signature.frames[0].starts_with("recurse"),
+        "{}",
+        found.signature
+    );
+}
+
+#[test]
 fn a_hang_tells_who_waits_for_what() {
     for level in LEVELS {
         let program = Program::new(level);

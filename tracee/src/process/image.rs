@@ -39,8 +39,10 @@ impl StoppedProcess {
         signal: Option<SignalInfo>,
         notes: Vec<String>,
     ) -> Result<Self, ProcessError> {
+        // The first thread may have ended, and its memory with it, while others go on.
+        let living = threads.first().map_or(pid, |thread| Pid(thread.tid));
         let read = |name: &str, what| {
-            fs::read(format!("/proc/{pid}/{name}")).map_err(|error| ProcessError::of(pid, what, error))
+            fs::read(format!("/proc/{living}/{name}")).map_err(|error| ProcessError::of(pid, what, error))
         };
         let text = read("maps", "the mappings")?;
         let lines: Vec<_> = maps::parse_all(&String::from_utf8_lossy(&text)).collect();
@@ -49,7 +51,7 @@ impl StoppedProcess {
             executable: line.executable,
             writable: line.writable,
         });
-        let memory = Reader::new(pid, regions.collect());
+        let memory = Reader::new(living, regions.collect());
         let process = Process::new(pid);
         let state = ProcessState {
             threads,
@@ -57,7 +59,7 @@ impl StoppedProcess {
             program: Some(ProgramInfo {
                 pid: pid.0,
                 name: process.status().map(|status| status.name).unwrap_or_default(),
-                arguments: process.command(),
+                arguments: Process::new(living).command(),
             }),
             auxv: auxv(&read("auxv", "the auxiliary vector")?),
             mappings: lines

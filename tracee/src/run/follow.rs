@@ -4,17 +4,14 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use failure::fail_on::Stream;
-use failure::report::{FrameOrigin, Kind, Report};
 use thiserror::Error;
 
 use super::capture::{self, Capture};
-use super::fatal::{self, Effect};
+use super::end::Caught;
 use super::options::{Cancel, RunOptions};
 use super::outcome::{Ended, Outcome};
-use super::stacks;
 use super::tracker::{Handled, TrackError, Tracker};
 use super::verdict::{self, Evidence};
-use crate::ids::{Pid, Tid};
 use crate::ptrace::{End, Launch, Launched, Pipes, Resume, SigInfo, Stop, TraceError, Tracer, What};
 
 /// Why a run came to nothing.
@@ -92,36 +89,17 @@ pub fn run(
     })
 }
 
-/// A fault that the program has a handler for: it may end the program, or go on.
-struct Caught {
-    tid: Tid,
-    report: Report,
-}
-
-impl Caught {
-    /// A handler that raised the signal once more and returned: the thread is where the fault was, but only
-    /// the first signal told the address.
-    fn complete(self, report: &mut Report) {
-        let place = |report: &Report| {
-            let frame = report.threads.first()?.frames.first()?;
-            Some((report.threads.first()?.id, frame.address, report.signal))
-        };
-        if place(report) == place(&self.report) {
-            report.fault_address = report.fault_address.or(self.report.fault_address);
-        }
-    }
-}
-
-struct Follow<'f, 'o, 't> {
-    tracer: Tracer<Launched>,
-    options: &'f RunOptions<'o>,
+/// A run that is being followed.
+pub(super) struct Follow<'f, 'o, 't> {
+    pub(super) tracer: Tracer<Launched>,
+    pub(super) options: &'f RunOptions<'o>,
     trackers: &'f mut [&'t mut dyn Tracker],
     deadline: Option<Instant>,
-    evidence: Evidence,
-    caught: Option<Caught>,
+    pub(super) evidence: Evidence,
+    pub(super) caught: Option<Caught>,
     /// Since when everybody is stopped while a fatal signal is delivered: the kernel kills them where they
     /// are, so that a core shows what we saw.
-    dying: Option<Instant>,
+    pub(super) dying: Option<Instant>,
 }
 
 impl Follow<'_, '_, '_> {
@@ -179,7 +157,7 @@ impl Follow<'_, '_, '_> {
         }
     }
 
-    fn each_tracker(
+    pub(super) fn each_tracker(
         &mut self,
         mut call: impl FnMut(&mut dyn Tracker, &mut Tracer<Launched>) -> Result<(), TrackError>,
     ) -> Result<(), RunError> {
@@ -223,109 +201,6 @@ impl Follow<'_, '_, '_> {
             }
         }
         Ok(false)
-    }
-
-    /// A signal that the program is about to get.
-    fn signal(&mut self, stop: &Stop, info: &SigInfo) -> Result<(), RunError> {
-        let of_interest = stop.pid == self.tracer.pid() || self.options.child_crashes;
-        if !of_interest || self.evidence.failure.is_some() {
-            return Ok(());
-        }
-        match fatal::effect(stop.pid, stop.tid, info) {
-            Effect::None => Ok(()),
-            Effect::Caught => self.caught(stop, info),
-            Effect::Fatal => {
-                let ours: Vec<Pid> = self.tracer.threads().map(|(pid, _)| pid).collect();
-                let from_outside = fatal::is_from_outside(info, |sender| ours.contains(&sender));
-                if !self.options.fail_on.signal(info.signal(), from_outside) {
-                    return Ok(());
-                }
-                self.take(stop.pid, Some(stop.tid), Some(info))?;
-                self.dying = Some(Instant::now());
-                Ok(())
-            }
-        }
-    }
-
-    /// Stops everybody and takes the report of the failure.
-    fn take(&mut self, pid: Pid, failing: Option<Tid>, info: Option<&SigInfo>) -> Result<(), RunError> {
-        let mut report = stacks::of_all(&mut self.tracer, pid, failing, info, self.options)?;
-        if pid != self.tracer.pid() {
-            let note = format!("it was a child of the program that failed: process {pid}");
-            report.notes.push(note);
-        }
-        if let Some(caught) = self.caught.take() {
-            caught.complete(&mut report);
-        }
-        self.each_tracker(|tracker, tracer| tracker.failing(tracer, &report))?;
-        self.evidence.failure = Some(report);
-        Ok(())
-    }
-
-    /// A fault with a handler. Interrupting the others would show if the program goes on, so they run; if the
-    /// handler raises the signal again, or aborts, that is seen by itself. Only when it exits is this stack
-    /// the best there is.
-    fn caught(&mut self, stop: &Stop, info: &SigInfo) -> Result<(), RunError> {
-        if !self.options.fail_on.signal(info.signal(), false) {
-            return Ok(());
-        }
-        // A thread that was killed meanwhile has none.
-        if let Ok(report) = stacks::of_one(&self.tracer, stop.pid, stop.tid, Some(info), self.options) {
-            self.caught = Some(Caught {
-                tid: stop.tid,
-                report,
-            });
-        }
-        Ok(self.tracer.tell_end(stop.tid)?)
-    }
-
-    /// A thread is about to end. If it is the one that ends the process, its stack tells why.
-    fn exiting(&mut self, stop: &Stop) {
-        const EXIT: u64 = libc::SYS_exit as u64;
-        const EXIT_GROUP: u64 = libc::SYS_exit_group as u64;
-        if stop.pid != self.tracer.pid() || self.evidence.failure.is_some() {
-            return;
-        }
-        let Ok(registers) = self.tracer.registers(stop.tid) else {
-            return;
-        };
-        let threads = self.tracer.threads().filter(|&(pid, _)| pid == stop.pid);
-        let ends_the_process =
-            registers.orig_rax == EXIT_GROUP || (registers.orig_rax == EXIT && threads.count() == 1);
-        if !ends_the_process {
-            return;
-        }
-        let Ok(report) = stacks::of_one(&self.tracer, stop.pid, stop.tid, None, self.options) else {
-            return;
-        };
-        let in_handler = report.threads.first().is_some_and(|thread| {
-            let mut frames = thread.frames.iter();
-            frames.any(|frame| frame.origin == FrameOrigin::SignalFrame)
-        });
-        match self.caught.take() {
-            Some(mut caught) if in_handler && caught.tid == stop.tid => {
-                let note = "a handler of the program took the signal and ended the process".to_owned();
-                caught.report.notes.push(note);
-                self.evidence.failure = Some(caught.report);
-            }
-            _ => self.evidence.at_exit = Some(report),
-        }
-    }
-
-    /// The time is over.
-    fn hang(&mut self) -> Result<(), RunError> {
-        if !self.options.fail_on.hang() || self.evidence.failure.is_some() {
-            return Ok(());
-        }
-        let pid = self.tracer.pid();
-        self.take(pid, None, None)?;
-        if let Some(report) = &mut self.evidence.failure {
-            report.kind = Kind::Hang;
-            let limit = self.options.time_limit.unwrap_or_default();
-            let note = format!("it did not end within {} s", limit.as_secs_f64());
-            report.notes.push(note);
-        }
-        Ok(())
     }
 
     /// Kills what is left. The program may have ended in time after all, while its stacks were taken.

@@ -7,6 +7,7 @@
 //! A run belongs to the thread that calls [`run`]; any number of them may go on in as many threads.
 
 mod capture;
+mod end;
 mod fatal;
 mod follow;
 mod options;

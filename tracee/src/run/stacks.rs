@@ -22,8 +22,14 @@ pub(super) fn of_all(
     options: &RunOptions<'_>,
 ) -> Result<Report, TraceError> {
     let stuck = tracer.interrupt_all(PATIENCE)?;
+    // A first thread that has ended stays until the others have, too.
+    let is_over = |tid: &&Tid| {
+        let status = Process::new(pid).thread_status(**tid);
+        status.is_ok_and(|status| status.is_over())
+    };
     let notes = stuck
         .iter()
+        .filter(|tid| !is_over(tid))
         .map(|tid| format!("thread {tid} could not be stopped: its stack is not known"))
         .collect();
     let threads = tracer

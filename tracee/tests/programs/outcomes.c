@@ -17,7 +17,7 @@ static pthread_barrier_t both;
 static char handler_stack[65536];
 
 static __attribute__((noinline)) void segv(void) {
-    *nowhere = 1; /* @segv @in-thread @handled @handled-exit @handled-abort @child */
+    *nowhere = 1; /* @segv @in-thread @handled @handled-exit @handled-abort @child @leaderless */
 }
 
 static __attribute__((noinline)) void divide(void) {
@@ -71,6 +71,19 @@ static void *crash_in_thread(void *unused) {
     return NULL;
 }
 
+static void *crash_later(void *unused) {
+    (void)unused;
+    usleep(100000);
+    segv();
+    return NULL;
+}
+
+static __attribute__((noinline)) int recurse(volatile int depth) {
+    volatile char block[4000];
+    block[0] = (char)depth;
+    return recurse(depth + 1) + block[0]; /* @overflow */
+}
+
 static void *idle(void *unused) {
     (void)unused;
     idling = 1, pause(); /* @idle */
@@ -122,6 +135,11 @@ int main(int count, char **arguments) {
         pthread_create(&threads[1], NULL, crash_in_thread, NULL);
         pthread_join(threads[0], NULL);
     }
+    if (!strcmp(way, "leaderless")) {
+        pthread_create(&threads[0], NULL, crash_later, NULL);
+        pthread_exit(NULL);
+    }
+    if (!strcmp(way, "overflow")) return recurse(zero);
     if (!strcmp(way, "hang")) {
         pthread_barrier_init(&both, NULL, 2);
         pthread_create(&threads[0], NULL, deadlock, NULL);

@@ -1,0 +1,155 @@
+//! The moments at which it becomes clear how a program ends: a signal, an exit, the time limit.
+
+use std::time::Instant;
+
+use failure::report::{FrameOrigin, Kind, Report};
+use program::RunAddr;
+
+use super::fatal::{self, Effect};
+use super::follow::{Follow, RunError};
+use super::stacks;
+use crate::ids::{Pid, Tid};
+use crate::ptrace::{SigInfo, Stop};
+
+/// A fault that the program has a handler for: it may end the program, or go on.
+pub(super) struct Caught {
+    tid: Tid,
+    info: SigInfo,
+    /// Where the thread was.
+    at: RunAddr,
+}
+
+impl Follow<'_, '_, '_> {
+    /// A signal that the program is about to get.
+    pub(super) fn signal(&mut self, stop: &Stop, info: &SigInfo) -> Result<(), RunError> {
+        let of_interest = stop.pid == self.tracer.pid() || self.options.child_crashes;
+        if !of_interest || self.evidence.failure.is_some() {
+            return Ok(());
+        }
+        match fatal::effect(stop.pid, stop.tid, info) {
+            Effect::None => Ok(()),
+            Effect::Caught => self.caught(stop, info),
+            Effect::Fatal => {
+                let ours: Vec<Pid> = self.tracer.threads().map(|(pid, _)| pid).collect();
+                let from_outside = fatal::is_from_outside(info, |sender| ours.contains(&sender));
+                if !self.options.fail_on.signal(info.signal(), from_outside) {
+                    return Ok(());
+                }
+                self.take(stop.pid, Some(stop.tid), Some(info))?;
+                self.dying = Some(Instant::now());
+                Ok(())
+            }
+        }
+    }
+
+    /// Stops everybody and takes the report of the failure.
+    fn take(&mut self, pid: Pid, failing: Option<Tid>, info: Option<&SigInfo>) -> Result<(), RunError> {
+        let mut report = stacks::of_all(&mut self.tracer, pid, failing, info, self.options)?;
+        if pid != self.tracer.pid() {
+            let note = format!("it was a child of the program that failed: process {pid}");
+            report.notes.push(note);
+        }
+        if let Some(caught) = self.caught.take() {
+            caught.complete(&mut report);
+        }
+        self.each_tracker(|tracker, tracer| tracker.failing(tracer, &report))?;
+        self.evidence.failure = Some(report);
+        Ok(())
+    }
+
+    /// A fault with a handler. Interrupting the others would show if the program goes on, so they run. If the
+    /// handler raises the signal again, or aborts, that is seen by itself; that it exits must be asked for. A
+    /// program may do this a million times: it costs three system calls.
+    fn caught(&mut self, stop: &Stop, info: &SigInfo) -> Result<(), RunError> {
+        if !self.options.fail_on.signal(info.signal(), false) {
+            return Ok(());
+        }
+        // A thread that is killed right now has nothing to tell.
+        if let Ok(registers) = self.tracer.registers(stop.tid)
+            && self.tracer.tell_end(stop.tid).is_ok()
+        {
+            self.caught = Some(Caught {
+                tid: stop.tid,
+                info: *info,
+                at: RunAddr(registers.rip),
+            });
+        }
+        Ok(())
+    }
+
+    /// A thread is about to end. If it is the one that ends the process, its stack tells why.
+    pub(super) fn exiting(&mut self, stop: &Stop) {
+        const EXIT: u64 = libc::SYS_exit as u64;
+        const EXIT_GROUP: u64 = libc::SYS_exit_group as u64;
+        if stop.pid != self.tracer.pid() || self.evidence.failure.is_some() {
+            return;
+        }
+        let Ok(registers) = self.tracer.registers(stop.tid) else {
+            return;
+        };
+        let threads = self.tracer.threads().filter(|&(pid, _)| pid == stop.pid);
+        let ends_the_process =
+            registers.orig_rax == EXIT_GROUP || (registers.orig_rax == EXIT && threads.count() == 1);
+        if !ends_the_process {
+            return;
+        }
+        let caught = self.caught.take().filter(|caught| caught.tid == stop.tid);
+        let info = caught.as_ref().map(|caught| &caught.info);
+        let report = |info| stacks::of_one(&self.tracer, stop.pid, stop.tid, info, self.options).ok();
+        if info.is_some()
+            && let Some(found) = report(info).and_then(below_handler)
+        {
+            self.evidence.failure = Some(found);
+        } else {
+            self.evidence.at_exit = report(None);
+        }
+    }
+
+    /// The time is over.
+    pub(super) fn hang(&mut self) -> Result<(), RunError> {
+        if !self.options.fail_on.hang() || self.evidence.failure.is_some() {
+            return Ok(());
+        }
+        let pid = self.tracer.pid();
+        self.take(pid, None, None)?;
+        if let Some(report) = &mut self.evidence.failure {
+            report.kind = Kind::Hang;
+            let limit = self.options.time_limit.unwrap_or_default();
+            let note = format!("it did not end within {} s", limit.as_secs_f64());
+            report.notes.push(note);
+        }
+        Ok(())
+    }
+}
+
+impl Caught {
+    /// A handler that raised the signal once more and returned: the thread is where the fault was, but only
+    /// the first signal told the address.
+    fn complete(self, report: &mut Report) {
+        let failing = report.threads.first();
+        let is_there = failing.is_some_and(|thread| {
+            let at = thread.frames.first().and_then(|frame| frame.address);
+            thread.id == Some(u64::from(self.tid.0)) && at == Some(self.at)
+        });
+        if is_there && report.signal == Some(self.info.signal()) {
+            report.fault_address = report.fault_address.or(self.info.address());
+        }
+    }
+}
+
+/// The report of a fault whose handler ends the process: what the handler does is not the failure. `None` when
+/// no handler is running.
+fn below_handler(mut report: Report) -> Option<Report> {
+    let frames = &mut report.threads.first_mut()?.frames;
+    let interrupted = frames
+        .iter()
+        .position(|frame| frame.origin == FrameOrigin::SignalFrame)?;
+    frames.drain(..interrupted);
+    if let Some(first) = frames.first_mut() {
+        first.origin = FrameOrigin::Context;
+    }
+    let note =
+        "a handler of the program took the signal and ended the process: only the failing thread was left";
+    report.notes.push(note.to_owned());
+    Some(report)
+}
