@@ -1,8 +1,8 @@
 //! A hit, as our programs write it down.
 //!
-//! The record is a row of 64-bit words: time, process and thread, watched address, cookie, whether the
-//! kernel did it, the 21 words of `struct pt_regs`, then for each of the four locations its address, how many bytes of it were read, and room for
-//! them.
+//! The record is a row of 64-bit words: time, process and thread, watched address, cookie, whether the kernel did
+//! it, the word at the stack pointer and whether it could be read, the 21 words of `struct pt_regs`, then for each
+//! of the four locations its address, how many bytes of it were read, and room for them.
 
 use failure::image::Registers;
 use program::RunAddr;
@@ -15,7 +15,9 @@ pub(super) const PID_TGID: usize = 8;
 pub(super) const ADDR: usize = 16;
 pub(super) const COOKIE: usize = 24;
 pub(super) const IN_KERNEL: usize = 32;
-pub(super) const REGISTERS: usize = 40;
+pub(super) const STACK_TOP: usize = 40;
+pub(super) const STACK_READ: usize = 48;
+pub(super) const REGISTERS: usize = 56;
 pub(super) const VALUES: usize = REGISTERS + PT_REGS_WORDS * 8;
 /// Bytes before a value: its address and its length.
 pub(super) const VALUE_HEAD: usize = 16;
@@ -38,6 +40,8 @@ pub struct RawHit {
     /// The registers after the access; for a probe, before the instruction; for an access by the kernel, at
     /// the system call. The bases of `fs` and `gs` are not known and 0.
     pub registers: Registers,
+    /// The word at the stack pointer: where a function that was just called returns to.
+    pub stack_top: Option<u64>,
     /// The locations that could be read, right after the access.
     pub values: Vec<Value>,
 }
@@ -115,6 +119,7 @@ impl RawHit {
             cookie: word(COOKIE)?,
             in_kernel: word(IN_KERNEL)? != 0,
             registers: from_pt_regs(&registers),
+            stack_top: word(STACK_TOP).filter(|_| word(STACK_READ) == Some(1)),
             values: values.collect(),
         })
     }
@@ -129,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_record_is_read_as_it_was_laid_out() {
-        let mut words = vec![1, 5 << 32 | 6, 0x1000, 99, 0];
+        let mut words = vec![1, 5 << 32 | 6, 0x1000, 99, 0, 0x7777, 1];
         words.extend(200..221);
         words.extend([0x1000, 4, 0xdead_beef, 0x2000, 0, 7]);
         let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
@@ -140,6 +145,7 @@ mod tests {
             (hit.registers.r15, hit.registers.rip, hit.registers.eflags),
             (200, 216, 218)
         );
+        assert_eq!(hit.stack_top, Some(0x7777));
         assert_eq!(hit.values.len(), 1, "the second was not readable");
         assert_eq!(hit.value_at(RunAddr(0x1000)).unwrap().number(), Some(0xdead_beef));
         assert_eq!(hit.value_at(RunAddr(0x2000)), None);

@@ -4,7 +4,9 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 
 use super::assembler::{Assembler, Helper, Label, Reg, When};
 use super::error::BpfError;
-use super::hit::{ADDR, COOKIE, IN_KERNEL, PID_TGID, REGISTERS, TIME, VALUE_HEAD, VALUES};
+use super::hit::{
+    ADDR, COOKIE, IN_KERNEL, PID_TGID, REGISTERS, STACK_READ, STACK_TOP, TIME, VALUE_HEAD, VALUES,
+};
 use super::hit_ring::{HitRing, LOCATIONS, LOST, ONLY_PID, PidNamespace, TABLE};
 use super::program::Program;
 use super::ring::HEADER;
@@ -160,6 +162,7 @@ fn code(ring: &HitRing, kind: ProgramKind, cookie: u64, reads: &[ProbeRead], ker
     code.store_imm(RECORD, IN_KERNEL as i16, 0);
     copy_registers(&mut code, CONTEXT);
     code.bind(registers_done);
+    read_stack_top(&mut code);
     submit(&mut code, ring);
     code.bind(out);
     // Nothing for perf to do after us: no sample, no signal.
@@ -187,6 +190,20 @@ fn registers_of_system_call(code: &mut Assembler, done: &mut Label) {
     copy_registers(code, SCRATCH);
     code.jump(done);
     code.bind(in_user_space);
+}
+
+/// Reads the word at the stack pointer of the registers that the record has.
+fn read_stack_top(code: &mut Assembler) {
+    let mut next = Assembler::label();
+    code.store_imm(RECORD, STACK_READ as i16, 0);
+    code.load(Reg::R3, RECORD, (REGISTERS + Register::Rsp as usize * 8) as i16);
+    code.mov(Reg::R1, RECORD);
+    code.add_imm(Reg::R1, STACK_TOP as i32);
+    code.mov_imm(Reg::R2, 8);
+    code.call(Helper::ProbeReadUser);
+    code.jump_if(Reg::R0, When::NotEqual, 0, &mut next);
+    code.store_imm(RECORD, STACK_READ as i16, 1);
+    code.bind(next);
 }
 
 fn copy_registers(code: &mut Assembler, from: Reg) {

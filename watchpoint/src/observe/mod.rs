@@ -24,6 +24,16 @@ use source::Source;
 /// How long a process that we started may be silent before it is looked at.
 const TICK: Duration = Duration::from_millis(20);
 
+/// Which values are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Values {
+    /// All that can be had: a program in the kernel reads memory at each hit, where that is permitted.
+    #[default]
+    All,
+    /// Those that registers tell.
+    OfRegisters,
+}
+
 /// Watches a process without stopping it.
 pub struct ObserveWatcher {
     source: Source,
@@ -41,8 +51,8 @@ impl ObserveWatcher {
     ///
     /// # Errors
     /// When there is none, it is not ours to watch, or the locations cannot be watched.
-    pub fn attach(pid: Pid, specs: Vec<WatchSpec>) -> Result<Self, WatchError> {
-        let source = Source::open(&specs)?;
+    pub fn attach(pid: Pid, specs: Vec<WatchSpec>, values: Values) -> Result<Self, WatchError> {
+        let source = Source::open(&specs, values)?;
         let (attached, begun) = Attached::start(pid, specs, &source)?;
         let mut watcher = Self {
             source,
@@ -57,8 +67,12 @@ impl ObserveWatcher {
     ///
     /// # Errors
     /// When it cannot be started, or the locations cannot be watched.
-    pub fn launch(launch: Launch, specs: Vec<WatchSpec>) -> Result<(Self, Pipes), WatchError> {
-        let source = Source::open(&specs)?;
+    pub fn launch(
+        launch: Launch,
+        specs: Vec<WatchSpec>,
+        values: Values,
+    ) -> Result<(Self, Pipes), WatchError> {
+        let source = Source::open(&specs, values)?;
         let (watcher, pipes) = LaunchedWatcher::start_with(launch, specs, Mode::Observe, source.outlet())?;
         let watcher = Self {
             source,

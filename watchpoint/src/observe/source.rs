@@ -10,6 +10,7 @@ use tracee::bpf::{self, BpfError, HitProgram, HitRing, LOCATIONS};
 use tracee::perf::{Delivery, PerfError, Record, Rings, Sample};
 use tracee::{Tid, monotonic_ns};
 
+use super::Values;
 use crate::error::WatchError;
 use crate::exact::owner::{Outlet, watch_cookie};
 use crate::location::Location;
@@ -41,8 +42,8 @@ enum Kind {
 }
 
 impl Source {
-    /// A ring that a program writes to; where that is not permitted, perf's own.
-    pub(super) fn open(specs: &[WatchSpec]) -> Result<Self, WatchError> {
+    /// A ring that a program writes to; where that is not permitted or not wanted, perf's own.
+    pub(super) fn open(specs: &[WatchSpec], values: Values) -> Result<Self, WatchError> {
         let room = specs.iter().map(|spec| spec.len).max().unwrap_or(8).clamp(8, 64);
         let with_bpf = || -> Result<Kind, BpfError> {
             let ring = HitRing::new(RING_BYTES, room as usize)?;
@@ -52,9 +53,13 @@ impl Source {
                 program: Arc::new(program),
             })
         };
-        let kind = match with_bpf() {
-            Ok(kind) => kind,
-            Err(_) => Kind::Perf(Arc::new(Mutex::new(Rings::open(PERF_BYTES)?))),
+        let with_bpf = match values {
+            Values::All => with_bpf().ok(),
+            Values::OfRegisters => None,
+        };
+        let kind = match with_bpf {
+            Some(kind) => kind,
+            None => Kind::Perf(Arc::new(Mutex::new(Rings::open(PERF_BYTES)?))),
         };
         Ok(Self {
             kind,
@@ -170,7 +175,7 @@ fn from_bpf(hit: bpf::RawHit) -> RawHit {
         registers: hit.registers,
         has_segment_bases: false,
         asynchronous: false,
-        stack_top: None,
+        stack_top: hit.stack_top,
         memory: values
             .flat_map(|value| Snapshot::of(value.addr, value.bytes()))
             .collect(),

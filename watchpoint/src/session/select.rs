@@ -12,7 +12,7 @@ use crate::error::WatchError;
 use crate::exact::launched::LaunchedWatcher;
 use crate::hit::Mode;
 use crate::keeper::client::KeptWatcher;
-use crate::observe::ObserveWatcher;
+use crate::observe::{ObserveWatcher, Values};
 use crate::watcher::{ModeRequest, Target, WatchSpec, Watcher};
 
 /// How to start the keeper of an attached process: a program that calls [`crate::keeper::serve`] when it is started
@@ -66,7 +66,7 @@ fn launch_in(
     reason: Option<String>,
 ) -> Result<Selected, WatchError> {
     if mode == Mode::Observe {
-        let (watcher, pipes) = ObserveWatcher::launch(launch, locations)?;
+        let (watcher, pipes) = ObserveWatcher::launch(launch, locations, Values::All)?;
         let reason = reason.or(limits(&watcher));
         return Ok(Selected {
             watcher: Box::new(watcher),
@@ -102,7 +102,7 @@ fn can_stop_at_hits() -> Result<(), PerfError> {
 }
 
 fn observe(pid: Pid, locations: Vec<WatchSpec>) -> Result<Selected, WatchError> {
-    let watcher = ObserveWatcher::attach(pid, locations)?;
+    let watcher = ObserveWatcher::attach(pid, locations, Values::All)?;
     let reason = limits(&watcher);
     Ok(Selected {
         watcher: Box::new(watcher),
