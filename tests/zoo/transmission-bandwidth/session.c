@@ -83,7 +83,7 @@ static void *event_loop(void *arg)
 	struct session *s = arg; /* @arg */
 
 	/* Open the listening sockets. */
-	io_wait(1000, 4000);
+	io_wait(12000, 60000);
 	for (int pulse = 0; pulse < PULSES; pulse++) {
 		bandwidth_allocate(s->bandwidth, PULSE_MSEC); /* @use */
 		serve_peers(s);
@@ -94,7 +94,7 @@ static void *event_loop(void *arg)
 
 static void load_settings(struct session *s)
 {
-	io_wait(300, 2800);
+	io_wait(5000, 45000);
 	s->speed_limit = 50;
 }
 
