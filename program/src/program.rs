@@ -147,12 +147,13 @@ impl<'a> Program<'a> {
     /// Whom an instruction belongs to.
     #[must_use]
     pub fn statement_at(&self, pc: Pc) -> Attribution {
-        let mut known = self.attributions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = known.get(&pc) {
+        let known = || self.attributions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known().get(&pc) {
             return found.clone();
         }
+        // Found out without holding the lock: twice at worst, with the same result.
         let found = self.attribute(pc);
-        known.insert(pc, found.clone());
+        known().insert(pc, found.clone());
         found
     }
 

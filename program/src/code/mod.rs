@@ -146,8 +146,8 @@ impl<'a> Code<'a> {
         }
     }
 
-    /// Prepares for questions about every function.
-    fn expect_many(&self) {
+    /// Prepares for questions about most functions: takes a while, and makes each faster.
+    pub fn expect_many(&self) {
         self.starts.get_or_init(|| Starts::new(&self.functions));
         self.no_return.settle(self.context());
     }

@@ -363,13 +363,10 @@ fn refers(instruction: &Instruction, range: &LinkRange) -> Option<Option<Referen
 impl crate::elf::Elf<'_> {
     /// Linkage slots that lead to a target.
     fn link_slots(&self, is_target: impl Fn(Linkage) -> bool) -> Vec<LinkAddr> {
-        let slots = self
-            .relocations()
-            .iter()
-            .filter(|(slot, _)| self.is_link_slot(*slot));
+        let slots = self.linked_slots().iter();
         slots
-            .filter(|(_, pointer)| is_target(Linkage::from(*pointer)))
-            .map(|(slot, _)| slot)
+            .filter(|(_, linkage)| is_target(*linkage))
+            .map(|(slot, _)| *slot)
             .collect()
     }
 

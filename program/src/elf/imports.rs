@@ -68,6 +68,17 @@ impl<'a> Elf<'a> {
         tables.iter().any(|table| table.contains(&slot))
     }
 
+    /// Every slot of the linker with where it leads: few of the pointers that are filled at start.
+    pub(crate) fn linked_slots(&self) -> &[(LinkAddr, Linkage)] {
+        self.linked_slots.get_or_init(|| {
+            let slots = self.relocations().iter();
+            slots
+                .filter(|(slot, _)| self.is_link_slot(*slot))
+                .map(|(slot, pointer)| (slot, Linkage::from(pointer)))
+                .collect()
+        })
+    }
+
     /// Where the PLT stub at `addr` leads.
     #[must_use]
     pub fn stub_linkage(&self, addr: LinkAddr) -> Option<Linkage> {

@@ -101,6 +101,7 @@ pub struct Elf<'a> {
     relocations: OnceLock<Relocations<'a>>,
     stubs: OnceLock<Vec<(LinkAddr, Linkage)>>,
     link_tables: OnceLock<Vec<LinkRange>>,
+    linked_slots: OnceLock<Vec<(LinkAddr, Linkage)>>,
 }
 
 impl<'a> Elf<'a> {
@@ -147,6 +148,7 @@ impl<'a> Elf<'a> {
             relocations: OnceLock::new(),
             stubs: OnceLock::new(),
             link_tables: OnceLock::new(),
+            linked_slots: OnceLock::new(),
         };
         if kind == ElfKind::SharedObject && (interp.is_some() || elf.has_pie_flag()) {
             elf.kind = ElfKind::Pie;

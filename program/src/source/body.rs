@@ -146,7 +146,7 @@ impl<'a> Sources<'a> {
             }
             body.by_depth
                 .sort_by_key(|(depth, range, _)| (*depth, range.start));
-            body
+            Box::new(body)
         })
     }
 

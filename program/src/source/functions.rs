@@ -19,12 +19,12 @@ pub(super) struct UnitIndex {
     scopes: Vec<Scope>,
 }
 
-/// A function with machine code.
+/// A function with machine code. Few of a unit's are asked for more than their ranges.
 pub(super) struct Function {
     pub die: UnitOffset,
     pub ranges: Vec<LinkRange>,
-    pub naming: OnceLock<Naming>,
-    pub body: OnceLock<Body>,
+    pub naming: OnceLock<Box<Naming>>,
+    pub body: OnceLock<Box<Body>>,
 }
 
 /// A namespace or type: entries between its offset and its end are inside it.
@@ -196,7 +196,7 @@ impl<'a> Sources<'a> {
             if let Some(entry) = function.ranges.first().filter(|_| !unit.is_c) {
                 self.complete(&mut naming, entry.start);
             }
-            naming
+            Box::new(naming)
         })
     }
 

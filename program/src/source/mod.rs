@@ -9,6 +9,7 @@
 //! - `lines`, `search`, `paths`: line tables, both ways;
 //! - `functions`, `body`, `names`, `symbols`, `frames`: functions, what was inlined into them, what they are called;
 //! - `private`: what only one compilation can name, and its code;
+//! - `origin`: whether code comes from some file at all;
 //! - `variables`, `location`, `globals`, `global_at`: variables, and where they are;
 //! - `types`, `members`: types, and which part of one an offset falls into.
 
@@ -25,6 +26,7 @@ mod load;
 mod location;
 mod members;
 mod names;
+mod origin;
 mod paths;
 mod private;
 mod ranges;

@@ -99,7 +99,9 @@ impl Search<'_, '_, '_> {
                 .for_each(|gpr| self.follow(at, at.value(ix, gpr)));
             return;
         }
-        let Some(place) = at.values.place(ix) else { return };
+        let Some(place) = at.values().place(ix) else {
+            return;
+        };
         match (place.base, place.index) {
             (Value::Const(addr), index) if !place.thread_local => {
                 self.stored_in_data(at, LinkAddr(addr), index.is_some());

@@ -60,8 +60,8 @@ fn tests_handle(at: &Looked<'_, '_>, test: InstrIx, handles: &[Handle]) -> bool 
         .instruction(test)
         .is_some_and(|instruction| instruction.op0_kind() == OpKind::Memory);
     let place = match tested_register(at, test) {
-        Some(Value::Sum(Base::Made(load, _), 0)) => at.values.place(load),
-        _ => at.values.place(test).filter(|_| in_memory),
+        Some(Value::Sum(Base::Made(load, _), 0)) => at.values().place(load),
+        _ => at.values().place(test).filter(|_| in_memory),
     };
     place
         .and_then(|place| handle(at, place.base))

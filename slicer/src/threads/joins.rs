@@ -203,7 +203,7 @@ pub(super) fn address_in(at: &Looked<'_, '_>, ix: InstrIx, gpr: Gpr) -> Option<H
 /// The variable that the first argument was loaded from.
 fn loaded_from(at: &Looked<'_, '_>, call: InstrIx) -> Option<Handle> {
     match at.value(call, Gpr::RDI) {
-        Value::Sum(Base::Made(load, _), 0) => handle(at, at.values.place(load)?.base),
+        Value::Sum(Base::Made(load, _), 0) => handle(at, at.values().place(load)?.base),
         _ => None,
     }
 }

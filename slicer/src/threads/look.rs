@@ -1,6 +1,6 @@
 //! Functions with the values of their registers, worked out once each.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,15 +14,27 @@ use program::{FunctionRef, LinkAddr, Module, Pc, Program};
 pub(crate) struct Looked<'p, 'a> {
     pub id: FunctionRef,
     pub flow: Arc<FlowGraph>,
-    pub values: Values,
+    values: OnceCell<Values>,
     pub module: &'p Module<'a>,
+    own_code: OnceCell<bool>,
 }
 
 impl Looked<'_, '_> {
+    /// Whether it holds code that the program's people wrote, found out once.
+    pub(crate) fn own_code(&self, find_out: impl FnOnce() -> bool) -> bool {
+        *self.own_code.get_or_init(find_out)
+    }
+
     /// What is known just before an instruction.
     pub(crate) fn before(&self, ix: InstrIx) -> Option<State> {
-        self.values
+        self.values()
             .before(&self.flow, ix, &|slot| self.module.constant_pointer(slot))
+    }
+
+    /// The values of its registers. Most functions are looked at for their calls alone.
+    pub(crate) fn values(&self) -> &Values {
+        self.values
+            .get_or_init(|| Values::analyse(&self.flow, &|slot| self.module.constant_pointer(slot)))
     }
 
     /// What a register holds just before an instruction.
@@ -126,12 +138,12 @@ impl<'p, 'a> Look<'p, 'a> {
         }
         let module = self.program.module(id.module)?;
         let flow = module.code().flow(id.function);
-        let values = Values::analyse(&flow, &|slot| module.constant_pointer(slot));
         let looked = Rc::new(Looked {
             id,
             flow,
-            values,
+            values: OnceCell::new(),
             module,
+            own_code: OnceCell::new(),
         });
         self.kept.borrow_mut().insert(id, Rc::clone(&looked));
         Some(looked)

@@ -7,6 +7,7 @@
 //! - `joins`: which calls wait for which thread; `empty`: which tests skip them where there is none;
 //! - `look`: functions with the values of their registers.
 
+mod all;
 mod candidates;
 mod constants;
 mod empty;

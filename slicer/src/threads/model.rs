@@ -12,7 +12,7 @@ use super::candidates::{self, Below, Ways};
 use super::look::{Look, Looked};
 use super::names::{self, CreationKind};
 use super::tables::{Style, routine_before};
-use super::{constants, own};
+use super::{all, constants, own};
 
 /// Library functions between the creating call and the program's own, and callers of each.
 const MAX_LEVELS: usize = 20;
@@ -66,9 +66,9 @@ fn sorted(mut sites: Vec<CreationSite>) -> Vec<CreationSite> {
 }
 
 /// A call that creates a thread.
-struct Creating {
-    call: Pc,
-    kind: CreationKind,
+pub(super) struct Creating {
+    pub call: Pc,
+    pub kind: CreationKind,
     /// See [`candidates::around`].
     around: OnceCell<Option<BTreeSet<FunctionRef>>>,
     sites: OnceCell<Vec<CreationSite>>,
@@ -89,11 +89,7 @@ impl<'p, 'a> ThreadModel<'p, 'a> {
     /// Every place that creates a thread, by address; one for each routine that it may start.
     pub fn creations(&self) -> &[CreationSite] {
         self.all.get_or_init(|| {
-            let mut sites: Vec<CreationSite> = self
-                .calls()
-                .iter()
-                .flat_map(|creating| self.sites(creating).iter().cloned())
-                .collect();
+            let mut sites = all::examine(self, self.calls());
             sites.sort_unstable();
             sites.dedup();
             sites
@@ -183,7 +179,11 @@ impl<'p, 'a> ThreadModel<'p, 'a> {
     /// The threads that a function creates.
     pub(super) fn created_in(&self, creator: FunctionRef) -> Vec<CreationSite> {
         let is_here = |site: &CreationSite| site.creator == creator;
-        let Some(below) = Below::new(&self.look, std::iter::once(creator)) else {
+        let below = match self.all.get() {
+            Some(_) => None,
+            None => Below::new(&self.look, std::iter::once(creator)),
+        };
+        let Some(below) = below else {
             return self.sites_where(|creating| self.may_be_in(creating, Some(creator)), is_here);
         };
         let calls = candidates::creating_calls(&self.look, &below.functions).into_iter();
@@ -214,6 +214,9 @@ impl<'p, 'a> ThreadModel<'p, 'a> {
         candidate: impl Fn(&Creating) -> bool,
         wanted: impl Fn(&CreationSite) -> bool,
     ) -> Vec<CreationSite> {
+        if let Some(all) = self.all.get() {
+            return all.iter().filter(|site| wanted(site)).cloned().collect();
+        }
         let candidates = self.calls().iter().filter(|creating| candidate(creating));
         let sites = candidates.flat_map(|creating| self.sites(creating));
         sorted(sites.filter(|site| wanted(site)).cloned().collect())
@@ -346,7 +349,7 @@ impl<'p, 'a> ThreadModel<'p, 'a> {
     }
 
     /// The threads that a creating call creates; `callers` tells who calls a function.
-    fn examine(
+    pub(super) fn examine(
         &self,
         call: Pc,
         kind: CreationKind,

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use program::code::InstrIx;
 use program::values::{Gpr, State, Value};
-use program::{Attribution, FunctionRef, LinkAddr, Pc};
+use program::{Attribution, FunctionRef, LinkAddr, Pc, is_library_path};
 
 use super::look::{Look, Looked};
 use super::names;
@@ -22,15 +22,24 @@ pub(crate) fn is_own(look: &Look<'_, '_>, function: FunctionRef) -> bool {
     let Some(looked) = look.at(function) else {
         return false;
     };
-    let length = looked.flow.instructions.len();
-    length <= MAX_WRAPPER
-        && looked.flow.instructions.iter().any(|instruction| {
+    looked.own_code(|| holds_own_code(look, &looked))
+}
+
+fn holds_own_code(look: &Look<'_, '_>, looked: &Looked<'_, '_>) -> bool {
+    let instructions = &looked.flow.instructions;
+    if instructions.len() > MAX_WRAPPER || !looked.module.has_debug_information() {
+        return false;
+    }
+    let addrs = || instructions.iter().map(|instruction| LinkAddr(instruction.ip()));
+    // Nearly all library code is nothing but that, which its files tell.
+    let sources = looked.module.sources();
+    sources.may_be_in_file(addrs(), |file| !is_library_path(file))
+        && addrs().any(|addr| {
             let pc = Pc {
-                module: function.module,
-                addr: LinkAddr(instruction.ip()),
+                module: looked.id.module,
+                addr,
             };
-            looked.module.has_debug_information()
-                && matches!(look.program.statement_at(pc), Attribution::Statement(_))
+            matches!(look.program.statement_at(pc), Attribution::Statement(_))
         })
 }
 
