@@ -114,6 +114,38 @@ impl Table {
         Ok(placement)
     }
 
+    /// A location is at another place now, and no longer where it was.
+    ///
+    /// # Errors
+    /// When the place cannot be watched, or no register can be had for it; then the location is not watched.
+    pub(crate) fn move_to(&mut self, location: usize, at: Location) -> Result<Placement, LocationError> {
+        let former: Vec<Location> = self
+            .places()
+            .into_iter()
+            .filter(|&(of, place)| of == location && place != at)
+            .map(|(_, place)| place)
+            .collect();
+        let before = self.registers.clone();
+        for place in &former {
+            self.give_up(location, *place);
+        }
+        let mut placement = match self.place(location, at) {
+            Ok(placement) => placement,
+            Err(error) => {
+                self.registers = before;
+                return Err(error);
+            }
+        };
+        let left = former.iter().map(|place| (location, place.addr));
+        placement.given_up.extend(left);
+        for (register, (was, is)) in before.iter().zip(&self.registers).enumerate() {
+            if was.is_some() && is.is_none() && !placement.set.iter().any(|(of, _)| *of == register) {
+                placement.set.push((register, Wanted::reserved()));
+            }
+        }
+        Ok(placement)
+    }
+
     /// Forgets everything: another program runs.
     pub(crate) fn clear(&mut self) -> Vec<(usize, RunAddr)> {
         let places = self.places();
@@ -171,6 +203,25 @@ mod tests {
         let mut places: Vec<u64> = table.places().iter().map(|(_, place)| place.addr.0).collect();
         places.sort_unstable();
         assert_eq!(places, [0x1000, 0x2100, 0x2200]);
+    }
+
+    #[test]
+    fn a_location_that_moved_is_watched_where_it_is_alone() {
+        let mut table = Table::new(3);
+        table.place(0, at(0x1000, 8)).unwrap();
+        table.move_to(1, at(0x2000, 16)).unwrap();
+        let moved = table.move_to(1, at(0x3000, 8)).unwrap();
+        assert_eq!(moved.given_up, [(1, RunAddr(0x2000))]);
+        let armed = moved.set.iter().filter(|(_, wanted)| wanted.armed).count();
+        assert_eq!(
+            (armed, moved.set.len()),
+            (1, 2),
+            "one moves, the other is switched off"
+        );
+        assert_eq!(table.places(), [(0, at(0x1000, 8)), (1, at(0x3000, 8))]);
+        assert_eq!(table.move_to(1, at(0x3000, 8)).unwrap(), Placement::default());
+        assert!(table.move_to(1, at(0x4000, 24)).is_err());
+        assert_eq!(table.places().len(), 2, "what cannot move stays");
     }
 
     #[test]

@@ -46,8 +46,30 @@ pub enum Address {
         /// The address as linked.
         addr: LinkAddr,
     },
+    /// Where a chain of pointers leads; found anew when one of them is written.
+    Pointed(Pointed),
     /// Known when a thread comes by a place in the code; each time anew.
     Probed(Probe),
+}
+
+/// A chain of pointers that starts in a file which the process has mapped, or will.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pointed {
+    /// The file; `None` for the executable.
+    pub module: Option<PathBuf>,
+    /// Where it starts, as linked.
+    pub addr: LinkAddr,
+    /// How far behind where the way has come to each pointer is.
+    pub follows: Vec<u64>,
+    /// How far behind the last pointer's target the location is.
+    pub offset: u64,
+}
+
+impl Pointed {
+    /// Where the chain starts in a process, if its file is mapped.
+    pub(crate) fn base(&self, modules: &ModuleMap) -> Option<RunAddr> {
+        static_address(self.module.as_deref(), self.addr, modules)
+    }
 }
 
 /// A place in the code where an address is known.
@@ -98,13 +120,16 @@ impl Address {
     pub fn resolve(&self, modules: &ModuleMap) -> Option<RunAddr> {
         match self {
             Self::Run(addr) => Some(*addr),
-            Self::Probed(_) => None,
-            Self::Static { module: None, addr } => modules.to_run(*addr),
-            Self::Static {
-                module: Some(path),
-                addr,
-            } => module_at(modules, path)?.to_run(*addr),
+            Self::Probed(_) | Self::Pointed(_) => None,
+            Self::Static { module, addr } => static_address(module.as_deref(), *addr, modules),
         }
+    }
+}
+
+fn static_address(module: Option<&Path>, addr: LinkAddr, modules: &ModuleMap) -> Option<RunAddr> {
+    match module {
+        None => modules.to_run(addr),
+        Some(path) => module_at(modules, path)?.to_run(addr),
     }
 }
 

@@ -13,14 +13,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use sketch_render::watch as render;
 use tracee::process::ModuleMap;
 use tracee::ptrace::{End, Launch, Stream};
 use tracee::{Pid, ProgramFiles};
 use watchpoint::code::CodeFiles;
 use watchpoint::session::{Keeper, Request, Session};
-use watchpoint::{Address, Hit, Mode as HowTo, ModeRequest, Target, Trigger, WatchSpec};
+use watchpoint::{Address, Hit, Mode as HowTo, ModeRequest, Pointed, Target, Trigger, WatchSpec};
 
 use crate::args::{Mode, WatchArgs};
 use crate::present;
@@ -44,7 +44,7 @@ pub fn run(args: &WatchArgs) -> Result<String> {
     };
     let request = Request {
         target,
-        locations: locations(&wanted, args)?,
+        locations: locations(&wanted, args),
         mode: mode(args.mode),
         keeper: Some(Keeper {
             program: std::env::current_exe().context("cannot find failsketch's own file")?,
@@ -132,7 +132,7 @@ fn standard_error() -> Result<std::fs::File> {
     Ok(copy.context("cannot use standard error")?.into())
 }
 
-fn locations(wanted: &[Wanted], args: &WatchArgs) -> Result<Vec<WatchSpec>> {
+fn locations(wanted: &[Wanted], args: &WatchArgs) -> Vec<WatchSpec> {
     let trigger = if args.writes {
         Trigger::Write
     } else {
@@ -147,16 +147,18 @@ fn locations(wanted: &[Wanted], args: &WatchArgs) -> Result<Vec<WatchSpec>> {
                     module: module.clone(),
                     addr: place.base.offset(place.offset.cast_signed()),
                 },
-                At::Module(..) => bail!(
-                    "`{}` goes through a pointer that is not known before the program runs: watch it with --pid",
-                    wanted.label()
-                ),
+                At::Module(module, place) => Address::Pointed(Pointed {
+                    module: module.clone(),
+                    addr: place.base,
+                    follows: place.follows.clone(),
+                    offset: place.offset,
+                }),
             };
-            Ok(WatchSpec {
+            WatchSpec {
                 address,
                 len: wanted.len,
                 trigger,
-            })
+            }
         })
         .collect()
 }

@@ -15,7 +15,8 @@ use super::owner::{Owner, Trap};
 use super::probes::{Point, Probes};
 use crate::error::WatchError;
 use crate::location::Location;
-use crate::table::Table;
+use crate::pointers;
+use crate::table::{Placement, Table};
 use crate::watcher::{Address, Arming, Event, RawHit, Snapshot, WatchSpec, module_at};
 
 /// Who gets to know what happens.
@@ -117,6 +118,9 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
                 Address::Static { .. } if !placed.iter().any(|(of, ..)| *of == location) => {
                     self.waiting.push(location);
                 }
+                Address::Pointed(pointed) if pointed.base(&self.modules).is_none() => {
+                    self.waiting.push(location);
+                }
                 _ => {}
             }
         }
@@ -124,6 +128,21 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
             && let Some(point) = self.loader_probe()
         {
             self.probes.add(point, &threads)?;
+        }
+        self.follow_pointers(false)
+    }
+
+    /// Watches what pointers lead to now.
+    fn follow_pointers(&mut self, late: bool) -> Result<(), WatchError> {
+        if !pointers::any(&self.specs) {
+            return Ok(());
+        }
+        let found = pointers::places(&self.specs, &self.modules, |at| self.memory.read_word(at));
+        for (location, at) in found {
+            // A place that needs more registers than are left is not watched; the summary says what was.
+            if let Ok(placement) = self.table.move_to(location, at) {
+                self.apply(placement, location, at, late)?;
+            }
         }
         Ok(())
     }
@@ -170,6 +189,8 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
                     let now = monotonic_ns();
                     self.idle_ns = now;
                     self.out.push(Event::Complete(now.saturating_sub(SLACK_NS)));
+                    // Written without a hit of ours: by the kernel, or where hits do not stop anybody.
+                    self.follow_pointers(true)?;
                     if !sink.send(std::mem::take(&mut self.out)) {
                         return Ok(Over::Told);
                     }
@@ -255,7 +276,10 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
             return Ok(Resume::Suppress);
         };
         match trap {
-            Trap::Watched { at, asynchronous } => self.hit(tid, at, asynchronous, time_ns, registers),
+            Trap::Watched { at, asynchronous } => {
+                self.hit(tid, at, asynchronous, time_ns, registers);
+                self.follow_pointers(false)?;
+            }
             Trap::Probe(LIBRARIES) => self.libraries()?,
             Trap::Probe(location) => self.probed(location, &registers)?,
         }
@@ -332,6 +356,10 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
                     what: location,
                 };
                 self.probes.add(point, &threads)?;
+            } else if let Address::Pointed(pointed) = &spec.address
+                && pointed.base(&self.modules).is_some()
+            {
+                self.follow_pointers(false)?;
             } else if let Some(at) = spec.resolve(&self.modules) {
                 self.place(location, at, false)?;
             } else {
@@ -346,9 +374,19 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
 
     fn place(&mut self, location: usize, at: Location, late: bool) -> Result<(), WatchError> {
         // A place that needs more registers than are left is not watched; the summary says what was.
-        let Ok(placement) = self.table.place(location, at) else {
-            return Ok(());
-        };
+        match self.table.place(location, at) {
+            Ok(placement) => self.apply(placement, location, at, late),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn apply(
+        &mut self,
+        placement: Placement,
+        location: usize,
+        at: Location,
+        late: bool,
+    ) -> Result<(), WatchError> {
         let before = self.content(&at);
         let until_ns = monotonic_ns();
         for (location, at) in placement.given_up {

@@ -183,6 +183,11 @@ pub(crate) fn lay_out(specs: &[WatchSpec], modules: &ModuleMap) -> Result<(Table
     for (_, at) in &found {
         needed += at.slots()?.len();
     }
+    for spec in specs {
+        if let Address::Pointed(pointed) = &spec.address {
+            needed += pointed.follows.len() + spec.len.div_ceil(8) as usize;
+        }
+    }
     if needed > REGISTERS {
         return Err(LocationError::TooMany { needed }.into());
     }

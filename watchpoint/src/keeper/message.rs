@@ -13,7 +13,9 @@ use tracee::{Pid, Tid};
 
 use super::bytes::{In, Out};
 use crate::location::{Location, Slot, Trigger};
-use crate::watcher::{Address, Arming, Event, Expression, Probe, RawHit, SNAPSHOT, Snapshot, WatchSpec};
+use crate::watcher::{
+    Address, Arming, Event, Expression, Pointed, Probe, RawHit, SNAPSHOT, Snapshot, WatchSpec,
+};
 
 /// What the front asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +85,16 @@ fn put_spec(out: &mut Out, spec: &WatchSpec) {
             out.word(probe.expression.disp.cast_unsigned());
             out.flag(probe.late);
         }
+        Address::Pointed(pointed) => {
+            out.byte(3);
+            module(out, &pointed.module);
+            out.word(pointed.addr.0);
+            out.word(pointed.follows.len() as u64);
+            for follow in &pointed.follows {
+                out.word(*follow);
+            }
+            out.word(pointed.offset);
+        }
     }
     out.word(spec.len.into());
     out.flag(spec.trigger == Trigger::ReadWrite);
@@ -110,6 +122,12 @@ fn take_spec(bytes: &mut In<'_>) -> Option<WatchSpec> {
                 disp: bytes.word()?.cast_signed(),
             },
             late: bytes.flag()?,
+        }),
+        3 => Address::Pointed(Pointed {
+            module: module(bytes)?,
+            addr: LinkAddr(bytes.word()?),
+            follows: bytes.list(|bytes| bytes.word())?,
+            offset: bytes.word()?,
         }),
         _ => return None,
     };

@@ -13,7 +13,8 @@ use crate::error::WatchError;
 use crate::exact::launched::{contents, lay_out};
 use crate::exact::owner::{Outlet, probe_cookie, watch_cookie};
 use crate::location::Location;
-use crate::table::Table;
+use crate::pointers;
+use crate::table::{Placement, Table};
 use crate::watcher::{Address, Arming, Event, WatchSpec, module_at};
 
 /// How often the list of threads is read at most until it has nothing new.
@@ -24,6 +25,7 @@ pub(super) struct Attached {
     specs: Vec<WatchSpec>,
     arms: Arms,
     table: Table,
+    modules: ModuleMap,
     memory: Memory,
     exit: ExitWatch,
     ended: bool,
@@ -48,21 +50,23 @@ impl Attached {
         let outlet = source.outlet();
         arm_all(pid, &mut arms, &outlet)?;
         let probes = set_probes(pid, &specs, &modules, source)?;
-        let attached = Self {
+        let mut attached = Self {
             pid,
             specs,
             arms,
             table,
+            modules: modules.clone(),
             memory: Memory::of(pid),
             exit,
             ended: false,
             _probes: probes,
         };
-        let mut begun = vec![Event::Modules(Box::new(modules))];
+        let mut begun = vec![Event::Modules(Box::new(modules.clone()))];
         let armed = placed
             .into_iter()
             .map(|(location, at, before)| Arming::now(location, at, false, before, &attached.memory));
         begun.extend(armed.map(Event::Armed));
+        attached.follow_pointers(false, &mut begun);
         Ok((attached, begun))
     }
 
@@ -93,17 +97,37 @@ impl Attached {
                     len: spec.len,
                     trigger: spec.trigger,
                 };
-                self.place(location, at, &mut changes);
+                if let Ok(placement) = self.table.place(location, at) {
+                    // The thread that came by has gone on: what it did since was not seen.
+                    self.apply(placement, location, at, true, &mut changes);
+                }
             }
         }
+        self.follow_pointers(true, &mut changes);
         (hits, changes)
     }
 
-    /// The thread that came by has gone on: what it did since was not seen.
-    fn place(&mut self, location: usize, at: Location, changes: &mut Vec<Event>) {
-        let Ok(placement) = self.table.place(location, at) else {
+    /// Watches what pointers lead to now.
+    fn follow_pointers(&mut self, late: bool, changes: &mut Vec<Event>) {
+        if self.ended || !pointers::any(&self.specs) {
             return;
-        };
+        }
+        let found = pointers::places(&self.specs, &self.modules, |at| self.memory.read_word(at));
+        for (location, at) in found {
+            if let Ok(placement) = self.table.move_to(location, at) {
+                self.apply(placement, location, at, late, changes);
+            }
+        }
+    }
+
+    fn apply(
+        &mut self,
+        placement: Placement,
+        location: usize,
+        at: Location,
+        late: bool,
+        changes: &mut Vec<Event>,
+    ) {
         let before = self.memory.read(at.addr, at.len as usize);
         let until_ns = monotonic_ns();
         let given_up = placement.given_up.into_iter();
@@ -117,7 +141,7 @@ impl Attached {
             .into_iter()
             .all(|(register, wanted)| self.arms.set(register, wanted).is_ok());
         if placement.armed && set {
-            let arming = Arming::now(location, at, true, before, &self.memory);
+            let arming = Arming::now(location, at, late, before, &self.memory);
             changes.push(Event::Armed(arming));
         }
     }

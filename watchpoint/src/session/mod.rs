@@ -50,6 +50,8 @@ pub struct Session<'f> {
     code: ProcessCode<'f>,
     decoder: Decoder,
     orderer: Orderer,
+    /// How many were asked for; the pointers on the way to some have numbers behind them.
+    locations: usize,
     journal: Journal,
     reason: Option<String>,
     ended: Option<End>,
@@ -68,6 +70,7 @@ impl<'f> Session<'f> {
             code: ProcessCode::new(files),
             decoder: Decoder::default(),
             orderer: Orderer::default(),
+            locations: locations.len(),
             journal: Journal::new(locations.len()),
             reason: selected.reason,
             ended: None,
@@ -161,7 +164,9 @@ impl<'f> Session<'f> {
                         self.orderer.note_initial(arming.location, value, *exact);
                     }
                     self.decoder.watch(arming.location, arming.at);
-                    self.journal.armed(&arming);
+                    if arming.location < self.locations {
+                        self.journal.armed(&arming);
+                    }
                 }
                 Event::Disarmed {
                     location,
@@ -173,7 +178,9 @@ impl<'f> Session<'f> {
                 }
                 Event::Hit(raw) => {
                     for pending in self.decoder.decode(&raw, &self.code) {
-                        self.orderer.push(pending);
+                        if pending.hit.location < self.locations {
+                            self.orderer.push(pending);
+                        }
                     }
                     self.journal.touched(&raw, self.decoder.last_touched());
                 }
