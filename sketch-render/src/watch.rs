@@ -23,6 +23,9 @@ pub struct Hit {
     pub pc: u64,
     /// The statement.
     pub statement: StatementRef,
+    /// The library's function that made the access for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
     /// `R`, `W` or `RW`.
     pub access: &'static str,
     /// It is one step for all other threads.
@@ -149,7 +152,9 @@ pub fn hit(hit: &Hit, start: u64, terminal: Terminal) -> String {
     let doubt = if hit.unordered { "~" } else { " " };
     let head = format!("{time}{doubt} {:>7}  {}  ", hit.tid, pad(access, 9));
     let value = pad(&value, width(&value).max(28));
-    let place = position(&hit.statement);
+    let via = hit.via.as_deref();
+    let via = via.map_or(String::new(), |via| format!(" in {}", cut(&plain(via), 40)));
+    let place = position(&hit.statement) + &via;
     let source = hit.statement.text.as_deref().map_or(String::new(), plain);
     let used = width(&head) + width(&value) + 2 + width(&place) + 2;
     let room = terminal.width.saturating_sub(used);
@@ -221,6 +226,7 @@ mod tests {
                 text: Some("q->count++;".to_owned()),
                 accesses: Vec::new(),
             },
+            via: None,
             access: "RW",
             atomic: false,
             addr: 0x5555_0000_4010,

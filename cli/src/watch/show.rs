@@ -1,7 +1,7 @@
 //! Accesses as lines.
 
-use program::RunAddr;
 use program::expression::Reading;
+use program::{Attribution, RunAddr};
 use sketch_render::{StatementRef, watch as render};
 
 use super::modules::ProcessModules;
@@ -29,12 +29,14 @@ pub fn hit(
         program::code::AccessKind::Write => "W",
         program::code::AccessKind::ReadWrite => "RW",
     });
+    let (statement, via) = statement(pc, hit.returns_to, modules, sources);
     render::Hit {
         seq: hit.seq,
         time_ns: hit.time_ns,
         tid: hit.tid,
         pc: pc.0,
-        statement: statement(pc, modules, sources),
+        statement,
+        via,
         access,
         atomic: hit.access.is_some_and(|access| access.atomic),
         addr: hit.addr.0,
@@ -45,17 +47,42 @@ pub fn hit(
     }
 }
 
-fn statement(pc: RunAddr, modules: &ProcessModules<'_>, sources: &SourceText) -> StatementRef {
-    match modules.find(pc) {
-        Some((program, pc)) => present::statement_at(program, pc, sources),
-        None => StatementRef {
-            function: "??".to_owned(),
-            file: None,
-            line: None,
-            pc: pc.0,
-            text: None,
-            accesses: Vec::new(),
-        },
+/// The statement of the program's own code that made the access, and the library's function that made it on
+/// its behalf, if one did and the stack shows for whom.
+fn statement(
+    pc: RunAddr,
+    returns_to: Option<RunAddr>,
+    modules: &ProcessModules<'_>,
+    sources: &SourceText,
+) -> (StatementRef, Option<String>) {
+    let own = |at: RunAddr| {
+        let (program, at) = modules.find(at)?;
+        let attribution = program.statement_at(program.instruction_at(at).unwrap_or(at));
+        let is_own = !matches!(attribution, Attribution::Library);
+        is_own.then(|| present::statement_at(program, at, sources))
+    };
+    let here = || {
+        let (program, at) = modules.find(pc)?;
+        Some(present::statement_at(program, at, sources))
+    };
+    if let Some(statement) = own(pc) {
+        return (statement, None);
+    }
+    let called = returns_to.and_then(|back| own(back.offset(-1)));
+    match (called, here()) {
+        (Some(statement), here) => (statement, here.map(|here| here.function)),
+        (None, Some(here)) => (here, None),
+        (None, None) => {
+            let unknown = StatementRef {
+                function: "??".to_owned(),
+                file: None,
+                line: None,
+                pc: pc.0,
+                text: None,
+                accesses: Vec::new(),
+            };
+            (unknown, None)
+        }
     }
 }
 

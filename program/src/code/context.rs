@@ -85,8 +85,10 @@ impl<'c, 'a> Context<'c, 'a> {
     /// Where exceptions land that are thrown in the part of a function that begins at `start`: the calls,
     /// and the landing pad for them.
     pub(super) fn landings(self, start: LinkAddr) -> Vec<(LinkRange, LinkAddr)> {
-        self.unwind
-            .get_or_init(|| UnwindTable::new(self.elf))
-            .landings(self.elf, start)
+        self.unwind_table().landings(self.elf, start)
+    }
+
+    pub(super) fn unwind_table(self) -> &'c UnwindTable<'a> {
+        self.unwind.get_or_init(|| UnwindTable::new(self.elf))
     }
 }

@@ -136,6 +136,12 @@ impl<'a> Code<'a> {
             .collect()
     }
 
+    /// Whether, at an instruction, the stack pointer points to where its function returns to.
+    #[must_use]
+    pub fn has_bare_stack(&self, addr: LinkAddr) -> bool {
+        self.context().unwind_table().has_bare_stack(addr)
+    }
+
     /// The name of a call's target as in the symbol table.
     #[must_use]
     pub fn target_name(&self, target: Target) -> Option<&'a str> {

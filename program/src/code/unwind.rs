@@ -135,6 +135,26 @@ impl<'a> UnwindTable<'a> {
         landings().unwrap_or_default()
     }
 
+    /// Whether a function has nothing on the stack at an address but where it returns to: a leaf's body, or
+    /// the first instructions of any function.
+    pub(super) fn has_bare_stack(&self, addr: LinkAddr) -> bool {
+        let bare = || {
+            let frames = self.frames.as_ref()?;
+            let at = self.rows.from(addr.0.checked_add(1)?).checked_sub(1)?;
+            let entry = self.entry(self.rows.offset(at)?)?;
+            let mut context = gimli::UnwindContext::new();
+            let row = entry
+                .unwind_info_for_address(frames, &self.bases, &mut context, addr.0)
+                .ok()?;
+            let only_return_address = gimli::CfaRule::RegisterAndOffset {
+                register: gimli::X86_64::RSP,
+                offset: 8,
+            };
+            Some(*row.cfa() == only_return_address)
+        };
+        bare().unwrap_or(false)
+    }
+
     fn entry(&self, offset: usize) -> Option<FrameDescriptionEntry<Reader<'a>>> {
         let frames = self.frames.as_ref()?;
         frames

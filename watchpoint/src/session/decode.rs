@@ -1,6 +1,6 @@
 //! From a raw hit to the accesses of locations that it tells of.
 
-use program::RunAddr;
+use program::{LinkAddr, RunAddr};
 
 use crate::access::{self, Accessor, CodeMap as _, Touch, Trap};
 use crate::code::ProcessCode;
@@ -91,6 +91,10 @@ impl Decoder {
             }
             out.push(pending(raw, first, others, touch, location, &at, &moment));
         }
+        let returns_to = returns_to(raw, first, code);
+        for pending in &mut out {
+            pending.hit.returns_to = returns_to;
+        }
         out
     }
 
@@ -108,6 +112,7 @@ impl Decoder {
                 pc: None,
                 pc_or: Vec::new(),
                 reported_pc: RunAddr(raw.registers.rip),
+                returns_to: None,
                 access: None,
                 addr: raw.watched,
                 len: 0,
@@ -121,6 +126,15 @@ impl Decoder {
             update: None,
         }]
     }
+}
+
+/// Where the accessing function returns to, if that is what the stack pointer points to.
+fn returns_to(raw: &RawHit, accessor: &Accessor, code: &ProcessCode<'_>) -> Option<RunAddr> {
+    let moves_the_stack = accessor.instruction.is_stack_instruction();
+    let top = raw.stack_top.filter(|_| !moves_the_stack)?;
+    let (code, bias) = code.code_at(accessor.pc)?;
+    let pc = LinkAddr(accessor.pc.0.wrapping_sub(bias));
+    code.has_bare_stack(pc).then_some(RunAddr(top))
 }
 
 fn pending(
@@ -145,6 +159,7 @@ fn pending(
             pc: Some(first.pc),
             pc_or: others.iter().map(|other| other.pc).collect(),
             reported_pc: RunAddr(raw.registers.rip),
+            returns_to: None,
             access: Some(touch.access),
             addr: touch.addr.unwrap_or(at.addr),
             len: touch.len,
