@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use program::source::SourceFrame;
-use program::{Program, is_library_path};
+use program::{LinkAddr, Pc, Program, is_library_path};
 
 use crate::report::{Kind, Signal};
 use crate::resolve::{Failure, ResolvedFrame, ResolvedThread, Waiting, waiting};
@@ -75,23 +75,25 @@ fn failing_frames(failure: &Failure, program: &Program<'_>) -> Vec<String> {
     let Some((thread, from)) = frames else {
         return Vec::new();
     };
-    let mut names: Vec<String> = Vec::new();
-    for frame in thread.frames.iter().skip(from).filter(|frame| frame.own) {
-        let name = if names.is_empty() {
-            place(frame, program)
-        } else {
-            function(frame, program)
-        };
-        // Recursion is as deep as its input: once is enough.
-        let repeated = names.iter().any(|known| function_of(known) == function_of(&name));
-        if !repeated {
-            names.push(name);
+    let own = thread.frames.iter().skip(from).filter(|frame| frame.own);
+    let mut functions: Vec<String> = Vec::new();
+    let mut innermost = String::new();
+    for name in own.flat_map(|frame| functions_of(frame, program)) {
+        if innermost.is_empty() {
+            innermost = name.place();
         }
-        if names.len() == FRAMES {
+        // Recursion is as deep as its input: once is enough.
+        if !functions.contains(&name.function) {
+            functions.push(name.function);
+        }
+        if functions.len() == FRAMES {
             break;
         }
     }
-    names
+    if let Some(first) = functions.first_mut() {
+        *first = innermost;
+    }
+    functions
 }
 
 /// The places where threads wait for what does not come. Those that wait for one of these to end, or for
@@ -103,53 +105,73 @@ fn waiting_places(failure: &Failure, program: &Program<'_>) -> Vec<String> {
     let places: BTreeSet<String> = threads()
         .filter(|thread| waiting(thread) == telling)
         .filter_map(|thread| thread.frames.iter().find(|frame| frame.own))
+        .filter_map(|frame| functions_of(frame, program).into_iter().next())
         // One that runs is anywhere in its loop.
-        .map(|frame| match telling {
-            Waiting::Running => function(frame, program),
-            _ => place(frame, program),
+        .map(|name| match telling {
+            Waiting::Running => name.function,
+            _ => name.place(),
         })
         .collect();
     places.into_iter().collect()
 }
 
-/// `function:line`, or the offset in the file where there is no line.
-fn place(frame: &ResolvedFrame, program: &Program<'_>) -> String {
-    let line = own_source(frame).map_or(0, |source| source.line);
-    match line {
-        0 => function(frame, program),
-        line => format!("{}:{line}", function(frame, program)),
+/// A function and where in it a frame is.
+struct Name {
+    function: String,
+    /// 0 where there is none.
+    line: u32,
+    /// The place as linked, which stands for the line where there is none.
+    addr: Option<LinkAddr>,
+}
+
+impl Name {
+    fn place(&self) -> String {
+        match (self.line, self.addr) {
+            (0, None) => self.function.clone(),
+            (0, Some(addr)) => format!("{}@{addr}", self.function),
+            (line, _) => format!("{}:{line}", self.function),
+        }
     }
 }
 
-fn function(frame: &ResolvedFrame, program: &Program<'_>) -> String {
-    let named = own_source(frame).and_then(|source| source.function.as_deref());
-    if let Some(name) = named {
-        return name.to_owned();
-    }
-    let Some(pc) = frame.executing() else {
-        return "?".to_owned();
-    };
-    let module = program.module(pc.module).map_or("?", |module| module.name());
-    let module = module.rsplit('/').next().unwrap_or(module);
-    match program
-        .function_at(pc)
-        .and_then(|function| program.symbol(function))
-    {
-        Some(symbol) => program::code::demangle_path(symbol),
-        None => format!("{module}+{:#x}", pc.addr.0),
-    }
-}
-
-fn function_of(name: &str) -> &str {
-    let bare = name
-        .rsplit_once(':')
-        .filter(|(_, line)| !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit()));
-    bare.map_or(name, |(function, _)| function)
-}
-
-/// The innermost source function of a frame that is no library's.
-fn own_source(frame: &ResolvedFrame) -> Option<&SourceFrame> {
+/// The functions of a frame that are no library's, the innermost inlined one first: what a compiler inlines
+/// must not matter.
+fn functions_of(frame: &ResolvedFrame, program: &Program<'_>) -> Vec<Name> {
     let is_own = |source: &&SourceFrame| !source.file.as_deref().is_some_and(is_library_path);
-    let sources = &frame.sources;
-    sources.iter().find(is_own).or_else(|| sources.last())
+    let named = frame.sources.iter().filter(is_own).filter_map(|source| {
+        Some(Name {
+            function: source.function.as_deref()?.to_owned(),
+            line: source.line,
+            addr: frame.executing().map(|pc| pc.addr),
+        })
+    });
+    let names: Vec<Name> = named.collect();
+    if !names.is_empty() {
+        return names;
+    }
+    frame
+        .executing()
+        .into_iter()
+        .map(|pc| unnamed(pc, program))
+        .collect()
+}
+
+/// A function without debug information: its symbol, or its file.
+fn unnamed(pc: Pc, program: &Program<'_>) -> Name {
+    let symbol = program
+        .function_at(pc)
+        .and_then(|function| program.symbol(function));
+    let function = match symbol {
+        Some(symbol) => program::code::demangle_path(symbol),
+        None => {
+            let module = program.module(pc.module).map_or("?", |module| module.name());
+            let file = module.rsplit('/').next().unwrap_or(module);
+            file.to_owned()
+        }
+    };
+    Name {
+        function,
+        line: 0,
+        addr: Some(pc.addr),
+    }
 }

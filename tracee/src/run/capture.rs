@@ -236,6 +236,8 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::OwnedFd;
+
     use super::*;
 
     #[test]
@@ -246,6 +248,63 @@ mod tests {
             lines.take(part.as_bytes());
         }
         assert_eq!(lines.finish(), [Some("total 7".to_owned()), None]);
+    }
+
+    fn pipe() -> (File, File) {
+        let (from, to) = io::pipe().unwrap();
+        (File::from(OwnedFd::from(from)), File::from(OwnedFd::from(to)))
+    }
+
+    fn reader(pipe: File, onward: File) -> Reader {
+        Reader {
+            pipe,
+            onward: Some(onward),
+            lines: Lines::new(Vec::new()),
+            captured: Captured::default(),
+        }
+    }
+
+    #[test]
+    fn output_is_passed_on_and_its_end_kept() {
+        let (from, mut program) = pipe();
+        let (mut result, onward) = pipe();
+        let (ended, running) = io::pipe().unwrap();
+        let (tell, told) = mpsc::channel();
+        let pump = thread::spawn(move || reader(from, onward).run(&ended, &tell));
+        let read = thread::spawn(move || {
+            let mut bytes = Vec::new();
+            result.read_to_end(&mut bytes).unwrap();
+            bytes
+        });
+        let line = [b'x'; 1 << 16];
+        for _ in 0..16 {
+            program.write_all(&line).unwrap();
+        }
+        // The program ends; a process that it left behind still has the pipe.
+        drop(running);
+        let seen: Seen = told.recv().unwrap();
+        assert_eq!((seen.captured.total, seen.captured.tail.len()), (1 << 20, KEPT));
+        program.write_all(b"later").unwrap();
+        drop(program);
+        pump.join().unwrap();
+        assert_eq!(read.join().unwrap().len(), (1 << 20) + 5);
+    }
+
+    #[test]
+    fn a_program_learns_that_nobody_reads() {
+        let (from, mut program) = pipe();
+        let (result, onward) = pipe();
+        let (ended, _running) = io::pipe().unwrap();
+        let (tell, told) = mpsc::channel();
+        drop(result);
+        let pump = thread::spawn(move || reader(from, onward).run(&ended, &tell));
+        program.write_all(b"lost").unwrap();
+        pump.join().unwrap();
+        assert_eq!(told.recv().unwrap().captured.tail, b"lost");
+        assert_eq!(
+            program.write(b"more").unwrap_err().kind(),
+            io::ErrorKind::BrokenPipe
+        );
     }
 
     #[test]
