@@ -3,6 +3,7 @@
 //! What is pure takes values and returns values:
 //! - [`location`]: bytes to watch as debug-register slots
 //! - [`rotation`]: which locations a run takes when there are more than registers
+//! - [`arm`]: where in the code the addresses of a plan become known
 //! - [`access`]: from the place where a trap was reported back to the accessing instruction
 //! - [`values`]: what an access read or wrote, and how that is known
 //! - [`order`]: hits of several threads in an order that their values allow
@@ -16,6 +17,7 @@
 //! [`session::Session`] puts it all together.
 
 pub mod access;
+pub mod arm;
 mod arms;
 pub mod code;
 mod error;

@@ -48,8 +48,8 @@ pub enum Address {
     },
     /// Where a chain of pointers leads; found anew when one of them is written.
     Pointed(Pointed),
-    /// Known when a thread comes by a place in the code; each time anew.
-    Probed(Probe),
+    /// Known when a thread comes by one of some places in the code; each time anew.
+    Probed(Vec<Probe>),
 }
 
 /// A chain of pointers that starts in a file which the process has mapped, or will.
@@ -86,6 +86,17 @@ pub struct Probe {
     pub expression: Expression,
     /// Accesses may have happened before this place is reached.
     pub late: bool,
+}
+
+impl Probe {
+    /// The location of a spec that a thread's registers tell at this place.
+    pub(crate) fn locate(&self, spec: &WatchSpec, registers: &Registers) -> Option<Location> {
+        Some(Location {
+            addr: self.expression.evaluate(registers)?,
+            len: spec.len,
+            trigger: spec.trigger,
+        })
+    }
 }
 
 /// `base + index · scale + disp`, of a thread's registers.

@@ -11,7 +11,7 @@ use tracee::process::{Memory, ModuleMap};
 use tracee::ptrace::{End, Resume, SigInfo, Stop, TraceError, Tracer, What};
 use tracee::{Pid, Tid, monotonic_ns};
 
-use super::owner::{Owner, Trap};
+use super::owner::{Owner, ProbeId, Trap};
 use super::probes::{Point, Probes};
 use crate::error::WatchError;
 use crate::location::Location;
@@ -44,8 +44,6 @@ const SLACK_NS: u64 = 50_000_000;
 const BUSY_SLACK_NS: u64 = 200_000_000;
 /// Events are handed over together when there are so many, or when nothing is left to do.
 const BATCH: usize = 64;
-/// The probe of the dynamic loader: libraries were mapped.
-const LIBRARIES: usize = 0xf_ffff;
 
 /// A traced process and what is watched in it.
 pub(crate) struct Engine<Kind, O> {
@@ -101,20 +99,13 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
             self.out.push(Event::Armed(arming));
         }
         self.waiting.clear();
+        for location in 0..self.specs.len() {
+            if !self.add_probes(location, &threads)? {
+                self.waiting.push(location);
+            }
+        }
         for (location, spec) in self.specs.iter().enumerate() {
             match &spec.address {
-                Address::Probed(probe) => {
-                    if let Some(file) = self.probe_file(probe.module.as_ref()) {
-                        let point = Point {
-                            file,
-                            offset: probe.offset,
-                            what: location,
-                        };
-                        self.probes.add(point, &threads)?;
-                    } else {
-                        self.waiting.push(location);
-                    }
-                }
                 Address::Static { .. } if !placed.iter().any(|(of, ..)| *of == location) => {
                     self.waiting.push(location);
                 }
@@ -147,6 +138,27 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
         Ok(())
     }
 
+    /// Sets the probes of a location; false when a file of theirs is not mapped yet.
+    fn add_probes(&mut self, location: usize, threads: &[Tid]) -> Result<bool, WatchError> {
+        let mut points = Vec::new();
+        if let Some(Address::Probed(probes)) = self.specs.get(location).map(|spec| &spec.address) {
+            for (number, probe) in probes.iter().enumerate() {
+                let Some(file) = self.probe_file(probe.module.as_ref()) else {
+                    return Ok(false);
+                };
+                points.extend(ProbeId::of(location, number).map(|what| Point {
+                    file,
+                    offset: probe.offset,
+                    what,
+                }));
+            }
+        }
+        for point in points {
+            self.probes.add(point, threads)?;
+        }
+        Ok(true)
+    }
+
     fn probe_file(&self, module: Option<&PathBuf>) -> Option<ProbeFile> {
         let found = match module {
             None => self.modules.executable()?,
@@ -172,7 +184,7 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
             Some(Point {
                 file: ProbeFile::at(&path),
                 offset: elf.segments().to_file_offset(LinkAddr(symbol.addr.0))?,
-                what: LIBRARIES,
+                what: ProbeId::LIBRARIES,
             })
         })
     }
@@ -280,8 +292,8 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
                 self.hit(tid, at, asynchronous, time_ns, registers);
                 self.follow_pointers(false)?;
             }
-            Trap::Probe(LIBRARIES) => self.libraries()?,
-            Trap::Probe(location) => self.probed(location, &registers)?,
+            Trap::Probe(ProbeId::LIBRARIES) => self.libraries()?,
+            Trap::Probe(probe) => self.probed(probe, &registers)?,
         }
         Ok(Resume::Suppress)
     }
@@ -318,25 +330,22 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
     }
 
     /// A thread came by a place where a location's address is known.
-    fn probed(&mut self, location: usize, registers: &Registers) -> Result<(), WatchError> {
+    fn probed(&mut self, probe: ProbeId, registers: &Registers) -> Result<(), WatchError> {
+        let location = usize::from(probe.location);
         let Some(spec) = self.specs.get(location) else {
             return Ok(());
         };
-        let Address::Probed(probe) = &spec.address else {
+        let Address::Probed(probes) = &spec.address else {
             return Ok(());
         };
-        let Some(addr) = probe.expression.evaluate(registers) else {
+        let Some(probe) = probes.get(usize::from(probe.number)) else {
             return Ok(());
         };
-        let (late, at) = (
-            probe.late,
-            Location {
-                addr,
-                len: spec.len,
-                trigger: spec.trigger,
-            },
-        );
-        self.place(location, at, late)
+        let late = probe.late;
+        match probe.locate(spec, registers) {
+            Some(at) => self.place(location, at, late),
+            None => Ok(()),
+        }
     }
 
     /// The loader has mapped libraries, and nothing of theirs has run.
@@ -347,15 +356,10 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
             let Some(spec) = self.specs.get(location) else {
                 continue;
             };
-            if let Address::Probed(probe) = &spec.address
-                && let Some(file) = self.probe_file(probe.module.as_ref())
-            {
-                let point = Point {
-                    file,
-                    offset: probe.offset,
-                    what: location,
-                };
-                self.probes.add(point, &threads)?;
+            if matches!(spec.address, Address::Probed(_)) {
+                if !self.add_probes(location, &threads)? {
+                    self.waiting.push(location);
+                }
             } else if let Address::Pointed(pointed) = &spec.address
                 && pointed.base(&self.modules).is_some()
             {
@@ -367,7 +371,7 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
             }
         }
         if self.waiting.is_empty() {
-            self.probes.remove(LIBRARIES);
+            self.probes.remove(ProbeId::LIBRARIES);
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ pub(crate) enum Trap {
     /// A watched address was touched.
     Watched { at: RunAddr, asynchronous: bool },
     /// A probe was reached.
-    Probe(usize),
+    Probe(ProbeId),
 }
 
 const WATCHED: u64 = 0;
@@ -34,8 +34,40 @@ pub(crate) fn watch_cookie() -> u64 {
     COOKIE | WATCHED
 }
 
-pub(crate) fn probe_cookie(probe: usize) -> u64 {
-    COOKIE | PROBE | (probe as u64 & (PROBE - 1))
+/// Which probe of which location; those of the loader belong to none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ProbeId {
+    pub(crate) location: u16,
+    pub(crate) number: u8,
+}
+
+impl ProbeId {
+    /// Where the dynamic loader says that libraries were mapped.
+    pub(crate) const LIBRARIES: Self = Self {
+        location: u16::MAX,
+        number: u8::MAX,
+    };
+
+    /// The probes of a location, of which there may be too many to tell apart.
+    pub(crate) fn of(location: usize, number: usize) -> Option<Self> {
+        Some(Self {
+            location: u16::try_from(location).ok().filter(|it| *it < u16::MAX)?,
+            number: u8::try_from(number).ok()?,
+        })
+    }
+}
+
+pub(crate) fn probe_cookie(probe: ProbeId) -> u64 {
+    COOKIE | PROBE | u64::from(probe.location) << 8 | u64::from(probe.number)
+}
+
+/// The probe that a cookie of ours is for.
+pub(crate) fn probe_of(cookie: u64) -> Option<ProbeId> {
+    let ours = cookie & OURS == COOKIE && cookie & PROBE != 0;
+    ours.then_some(ProbeId {
+        location: (cookie >> 8) as u16,
+        number: cookie as u8,
+    })
 }
 
 /// What a signal of a perf event of ours says; `None` for anybody else's signal.
@@ -44,13 +76,12 @@ pub(crate) fn perf_trap(info: &SigInfo) -> Option<Trap> {
     if trap.data & OURS != COOKIE {
         return None;
     }
-    Some(if trap.data & PROBE != 0 {
-        Trap::Probe((trap.data & (PROBE - 1)) as usize)
-    } else {
-        Trap::Watched {
+    Some(match probe_of(trap.data) {
+        Some(probe) => Trap::Probe(probe),
+        None => Trap::Watched {
             at: trap.address,
             asynchronous: trap.asynchronous,
-        }
+        },
     })
 }
 

@@ -6,22 +6,22 @@ use program::FileOffset;
 use tracee::Tid;
 use tracee::perf::{Delivery, PerfError, ProbeEnd, ProbeFile, ProbeTarget, Uprobe};
 
-use super::owner::probe_cookie;
+use super::owner::{ProbeId, probe_cookie};
 
 /// A place to stop at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Point {
     pub(crate) file: ProbeFile,
     pub(crate) offset: FileOffset,
-    /// What the stop is for: any number that the caller likes.
-    pub(crate) what: usize,
+    /// What the stop is for.
+    pub(crate) what: ProbeId,
 }
 
 /// The probes of a process. The kernel does not hand them down to new threads; each gets its own.
 #[derive(Debug, Default)]
 pub(crate) struct Probes {
     points: Vec<Point>,
-    open: BTreeMap<Tid, Vec<(usize, Uprobe)>>,
+    open: BTreeMap<Tid, Vec<(ProbeId, Uprobe)>>,
 }
 
 impl Probes {
@@ -59,7 +59,7 @@ impl Probes {
     }
 
     /// Takes away the probes that are for something.
-    pub(crate) fn remove(&mut self, what: usize) {
+    pub(crate) fn remove(&mut self, what: ProbeId) {
         self.points.retain(|point| point.what != what);
         for opened in self.open.values_mut() {
             opened.retain(|(for_what, _)| *for_what != what);
@@ -67,13 +67,15 @@ impl Probes {
     }
 }
 
-fn open(tid: Tid, point: &Point) -> Result<Option<(usize, Uprobe)>, PerfError> {
+fn open(tid: Tid, point: &Point) -> Result<Option<(ProbeId, Uprobe)>, PerfError> {
     let delivery = Delivery::Stop {
         cookie: probe_cookie(point.what),
     };
     let target = ProbeTarget::Thread(tid);
     match Uprobe::open(&point.file, point.offset, ProbeEnd::Entry, target, delivery) {
         Ok(probe) => Ok(Some((point.what, probe))),
+        // An instruction that takes no probe: the location has others, or says that it was not watched.
+        Err(PerfError::ProbeRefused { .. }) => Ok(None),
         Err(error) if error.is_gone() => Ok(None),
         Err(error) => Err(error),
     }

@@ -72,18 +72,13 @@ fn put_spec(out: &mut Out, spec: &WatchSpec) {
             module(out, path);
             out.word(addr.0);
         }
-        Address::Probed(probe) => {
+        Address::Probed(probes) => {
             out.byte(2);
-            module(out, &probe.module);
-            out.word(probe.addr.0);
-            out.word(probe.offset.0);
-            out.option(probe.expression.base, |out, base| out.word(base as u64));
-            out.option(probe.expression.index, |out, (index, scale)| {
-                out.word(index as u64);
-                out.word(scale.into());
-            });
-            out.word(probe.expression.disp.cast_unsigned());
-            out.flag(probe.late);
+            out.word(probes.len() as u64);
+            for probe in probes {
+                module(out, &probe.module);
+                put_probe(out, probe);
+            }
         }
         Address::Pointed(pointed) => {
             out.byte(3);
@@ -105,24 +100,16 @@ fn take_spec(bytes: &mut In<'_>) -> Option<WatchSpec> {
         let path = |bytes: &mut In<'_>| Some(PathBuf::from(OsString::from_vec(bytes.text()?.to_vec())));
         bytes.option(path)
     };
-    let register = |bytes: &mut In<'_>| Register::try_from(usize::try_from(bytes.word()?).ok()?).ok();
     let address = match bytes.byte()? {
         0 => Address::Run(RunAddr(bytes.word()?)),
         1 => Address::Static {
             module: module(bytes)?,
             addr: LinkAddr(bytes.word()?),
         },
-        2 => Address::Probed(Probe {
-            module: module(bytes)?,
-            addr: LinkAddr(bytes.word()?),
-            offset: FileOffset(bytes.word()?),
-            expression: Expression {
-                base: bytes.option(register)?,
-                index: bytes.option(|bytes| Some((register(bytes)?, bytes.number()?)))?,
-                disp: bytes.word()?.cast_signed(),
-            },
-            late: bytes.flag()?,
-        }),
+        2 => Address::Probed(bytes.list(|bytes| {
+            let module = module(bytes)?;
+            take_probe(bytes, module)
+        })?),
         3 => Address::Pointed(Pointed {
             module: module(bytes)?,
             addr: LinkAddr(bytes.word()?),
@@ -135,6 +122,33 @@ fn take_spec(bytes: &mut In<'_>) -> Option<WatchSpec> {
         address,
         len: bytes.number()?,
         trigger: take_trigger(bytes)?,
+    })
+}
+
+fn put_probe(out: &mut Out, probe: &Probe) {
+    out.word(probe.addr.0);
+    out.word(probe.offset.0);
+    out.option(probe.expression.base, |out, base| out.word(base as u64));
+    out.option(probe.expression.index, |out, (index, scale)| {
+        out.word(index as u64);
+        out.word(scale.into());
+    });
+    out.word(probe.expression.disp.cast_unsigned());
+    out.flag(probe.late);
+}
+
+fn take_probe(bytes: &mut In<'_>, module: Option<PathBuf>) -> Option<Probe> {
+    let register = |bytes: &mut In<'_>| Register::try_from(usize::try_from(bytes.word()?).ok()?).ok();
+    Some(Probe {
+        module,
+        addr: LinkAddr(bytes.word()?),
+        offset: FileOffset(bytes.word()?),
+        expression: Expression {
+            base: bytes.option(register)?,
+            index: bytes.option(|bytes| Some((register(bytes)?, bytes.number()?)))?,
+            disp: bytes.word()?.cast_signed(),
+        },
+        late: bytes.flag()?,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tracee::perf::{ProbeEnd, ProbeFile, ProbeTarget, Uprobe};
+use tracee::perf::{PerfError, ProbeEnd, ProbeFile, ProbeTarget, Uprobe};
 use tracee::process::{ExitWatch, Memory, ModuleMap, Process};
 use tracee::ptrace::{AttachError, End, TraceError};
 use tracee::{Pid, monotonic_ns};
@@ -11,7 +11,7 @@ use super::source::Source;
 use crate::arms::Arms;
 use crate::error::WatchError;
 use crate::exact::launched::{contents, lay_out};
-use crate::exact::owner::{Outlet, probe_cookie, watch_cookie};
+use crate::exact::owner::{Outlet, ProbeId, probe_cookie, probe_of, watch_cookie};
 use crate::location::Location;
 use crate::pointers;
 use crate::table::{Placement, Table};
@@ -83,24 +83,20 @@ impl Attached {
                 continue;
             }
             let Event::Hit(probe) = event else { continue };
-            let found = (0..self.specs.len()).find(|location| probe_cookie(*location) == cookie);
-            let Some(location) = found else { continue };
+            let Some(id) = probe_of(cookie) else { continue };
+            let location = usize::from(id.location);
             let Some(spec) = self.specs.get(location) else {
                 continue;
             };
-            let Address::Probed(place) = &spec.address else {
+            let Address::Probed(places) = &spec.address else {
                 continue;
             };
-            if let Some(addr) = place.expression.evaluate(&probe.registers) {
-                let at = Location {
-                    addr,
-                    len: spec.len,
-                    trigger: spec.trigger,
-                };
-                if let Ok(placement) = self.table.place(location, at) {
-                    // The thread that came by has gone on: what it did since was not seen.
-                    self.apply(placement, location, at, true, &mut changes);
-                }
+            let place = places.get(usize::from(id.number));
+            if let Some(at) = place.and_then(|place| place.locate(spec, &probe.registers))
+                && let Ok(placement) = self.table.place(location, at)
+            {
+                // The thread that came by has gone on: what it did since was not seen.
+                self.apply(placement, location, at, true, &mut changes);
             }
         }
         self.follow_pointers(true, &mut changes);
@@ -227,24 +223,31 @@ fn set_probes(
     modules: &ModuleMap,
     source: &Source,
 ) -> Result<Vec<Uprobe>, WatchError> {
-    let mut probes = Vec::new();
+    let mut opened = Vec::new();
     for (location, spec) in specs.iter().enumerate() {
-        let Address::Probed(probe) = &spec.address else {
+        let Address::Probed(places) = &spec.address else {
             continue;
         };
-        let module = match &probe.module {
-            None => modules.executable(),
-            Some(path) => module_at(modules, path),
-        };
-        let Some(path) = module.and_then(|module| modules.file(module)) else {
-            continue;
-        };
-        let file = ProbeFile::at(&path);
-        let target = ProbeTarget::Thread(pid.first_thread());
-        let opened = source.with_probe(probe_cookie(location), |delivery| {
-            Uprobe::open(&file, probe.offset, ProbeEnd::Entry, target, delivery)
-        })?;
-        probes.extend(opened);
+        for (number, place) in places.iter().enumerate() {
+            let module = match &place.module {
+                None => modules.executable(),
+                Some(path) => module_at(modules, path),
+            };
+            let path = module.and_then(|module| modules.file(module));
+            let Some((path, id)) = path.zip(ProbeId::of(location, number)) else {
+                continue;
+            };
+            let file = ProbeFile::at(&path);
+            let target = ProbeTarget::Thread(pid.first_thread());
+            let probe = source.with_probe(probe_cookie(id), |delivery| {
+                Uprobe::open(&file, place.offset, ProbeEnd::Entry, target, delivery)
+            });
+            match probe {
+                // The location has other places, or says that it was not watched.
+                Err(WatchError::Perf(PerfError::ProbeRefused { .. })) => {}
+                other => opened.extend(other?),
+            }
+        }
     }
-    Ok(probes)
+    Ok(opened)
 }

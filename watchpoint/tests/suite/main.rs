@@ -1,5 +1,6 @@
 //! Watchpoints on compiled code and on real processes.
 
+mod arming;
 mod counters;
 mod scenarios;
 mod support;

@@ -47,7 +47,7 @@ fn orders_come_back_as_they_were() {
             trigger: Trigger::ReadWrite,
         },
         WatchSpec {
-            address: Address::Probed(Probe {
+            address: Address::Probed(vec![Probe {
                 module: None,
                 addr: LinkAddr(0x30),
                 offset: FileOffset(0x40),
@@ -57,7 +57,7 @@ fn orders_come_back_as_they_were() {
                     disp: -16,
                 },
                 late: true,
-            }),
+            }]),
             len: 8,
             trigger: Trigger::ReadWrite,
         },

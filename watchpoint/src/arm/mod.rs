@@ -1,0 +1,118 @@
+//! From the watch sites of a plan to locations and the places in the code where their addresses are known.
+//!
+//! A write that came before the arming is a write never seen, so an address is looked for where it is known first:
+//! a static one at start; the result of an allocation when that returns; a thread's argument where the thread is
+//! created, or where what it points to was allocated; a parameter at the function's entry. The place just before
+//! the access is always among the probes of a site: there the register moves to the address that is used now.
+
+mod origin;
+mod point;
+
+use std::collections::BTreeMap;
+
+use program::Program;
+use slicer::plan::{AddressExpr, Early, Plan, WatchSite};
+use slicer::threads::ThreadModel;
+
+use crate::location::Trigger;
+use crate::watcher::{Address, Expression, Probe, WatchSpec};
+use origin::Origins;
+use point::Points;
+
+/// What to watch for a plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Armament {
+    /// Locations, each with the watch sites that it serves.
+    pub locations: Vec<Armed>,
+    /// Watch sites for which no place was found where the address is known and a probe can stand.
+    pub unwatched: Vec<usize>,
+}
+
+/// A location of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Armed {
+    /// The watch sites that it serves, by their place in the plan.
+    pub sites: Vec<usize>,
+    /// What to watch.
+    pub spec: WatchSpec,
+}
+
+/// How to watch the sites of a plan. Reads count as much as writes: which thread read what is half of a race.
+#[must_use]
+pub fn arm<'p, 'a>(plan: &Plan, program: &'p Program<'a>, threads: &ThreadModel<'p, 'a>) -> Armament {
+    let points = Points::new(program);
+    let origins = Origins::new(program, threads, &points);
+    let mut armament = Armament::default();
+    // Sites that come to the same address by the same way are one location.
+    let mut known: BTreeMap<String, usize> = BTreeMap::new();
+    for (number, site) in plan.watch_sites.iter().enumerate() {
+        let Some(address) = address(site, &points, &origins) else {
+            armament.unwatched.push(number);
+            continue;
+        };
+        let spec = WatchSpec {
+            address,
+            len: site.width,
+            trigger: Trigger::ReadWrite,
+        };
+        let key = format!("{:?} {}", spec.address, spec.len);
+        if let Some(&same) = known.get(&key)
+            && let Some(same) = armament.locations.get_mut(same)
+        {
+            same.sites.push(number);
+            continue;
+        }
+        known.insert(key, armament.locations.len());
+        armament.locations.push(Armed {
+            sites: vec![number],
+            spec,
+        });
+    }
+    armament
+}
+
+fn address(site: &WatchSite, points: &Points<'_, '_>, origins: &Origins<'_, '_, '_>) -> Option<Address> {
+    if let AddressExpr::Static(addr) = site.address {
+        return Some(Address::Static {
+            module: points.path(site.access.module),
+            addr,
+        });
+    }
+    let mut probes: Vec<Probe> = Vec::new();
+    match site.early {
+        Some(Early::Argument { register, offset }) => {
+            let found = origins.of_argument(site.access, register, offset);
+            // Everybody passes the same global: it needs no probe.
+            if let ([(module, addr), rest @ ..], false) = (&found.fixed[..], found.others)
+                && rest.iter().all(|other| other == &(*module, *addr))
+            {
+                return Some(Address::Static {
+                    module: points.path(*module),
+                    addr: *addr,
+                });
+            }
+            probes.extend(found.probes);
+        }
+        Some(Early::Result { call, offset }) => probes.extend(points.after_call(call, offset)),
+        Some(Early::Start) | None => {}
+    }
+    probes.extend(just_before(site, points));
+    let mut kept: Vec<Probe> = Vec::new();
+    for probe in probes {
+        if !kept
+            .iter()
+            .any(|other| other.addr == probe.addr && other.module == probe.module)
+        {
+            kept.push(probe);
+        }
+    }
+    (!kept.is_empty()).then_some(Address::Probed(kept))
+}
+
+/// The place where the registers of the access have their values.
+fn just_before(site: &WatchSite, points: &Points<'_, '_>) -> Option<Probe> {
+    let AddressExpr::Registers { base, index, disp } = site.address else {
+        return None;
+    };
+    points.at(site.arm_at, Expression { base, index, disp }, true)
+}

@@ -1,0 +1,147 @@
+//! Where a parameter comes from: its callers, the creators of its thread, the allocation.
+
+use iced_x86::Register;
+use program::values::{Base, Gpr, Value};
+use program::{FunctionRef, LinkAddr, ModuleId, Pc, Program};
+use slicer::threads::ThreadModel;
+use slicer::view::FunctionView;
+
+use super::point::Points;
+use crate::watcher::{Expression, Probe};
+
+/// How many calls are gone back.
+const DEPTH: usize = 4;
+/// A function with more callers is a tool: its parameter is many things.
+const MAX_CALLERS: usize = 8;
+/// Probes cost the target time at each place.
+const MAX_PROBES: usize = 12;
+
+/// Traces parameters back.
+pub(super) struct Origins<'o, 'p, 'a> {
+    program: &'p Program<'a>,
+    threads: &'o ThreadModel<'p, 'a>,
+    points: &'o Points<'p, 'a>,
+}
+
+/// What was found on the way back.
+#[derive(Default)]
+pub(super) struct Found {
+    /// Places in the code, the earliest first.
+    pub(super) probes: Vec<Probe>,
+    /// Addresses that never change, for some of the callers.
+    pub(super) fixed: Vec<(ModuleId, LinkAddr)>,
+    /// Somebody passes something that is neither.
+    pub(super) others: bool,
+}
+
+impl<'o, 'p, 'a> Origins<'o, 'p, 'a> {
+    pub(super) fn new(
+        program: &'p Program<'a>,
+        threads: &'o ThreadModel<'p, 'a>,
+        points: &'o Points<'p, 'a>,
+    ) -> Self {
+        Self {
+            program,
+            threads,
+            points,
+        }
+    }
+
+    /// Where `register + offset` at the entry of the function around `access` is known.
+    pub(super) fn of_argument(&self, access: Pc, register: Gpr, offset: i64) -> Found {
+        let mut found = Found::default();
+        if let Some(function) = self.program.function_at(access) {
+            self.trace(function, register, offset, DEPTH, &mut found);
+        }
+        found.probes.truncate(MAX_PROBES);
+        found
+    }
+
+    fn trace(&self, function: FunctionRef, register: Gpr, offset: i64, depth: usize, found: &mut Found) {
+        let mut sources: Vec<(Pc, Gpr)> = Vec::new();
+        if register == Gpr::RDI {
+            let creators = self.threads.creators_of(function).into_iter();
+            let direct = creators.filter(|creation| creation.entry == Some(function));
+            sources.extend(direct.filter_map(|creation| Some((creation.at, creation.argument?))));
+        }
+        let creations = sources.len();
+        let callers = self.program.callers_of(function);
+        if callers.len() <= MAX_CALLERS {
+            sources.extend(callers.into_iter().map(|call| (call, register)));
+        }
+        found.others |= sources.is_empty();
+        for (number, &(call, passed)) in sources.iter().enumerate() {
+            self.source(call, passed, offset, depth, found);
+            if number < creations {
+                let expression = expression(passed, offset);
+                found
+                    .probes
+                    .extend(expression.and_then(|it| self.points.at(call, it, true)));
+            }
+        }
+        let entry = self.program.module(function.module).and_then(|module| {
+            let entry = module.code().functions().get(function.function)?.entry;
+            let at = Pc {
+                module: function.module,
+                addr: entry,
+            };
+            self.points.at(at, expression(register, offset)?, true)
+        });
+        found.probes.extend(entry);
+    }
+
+    /// What a call passes in a register.
+    fn source(&self, call: Pc, passed: Gpr, offset: i64, depth: usize, found: &mut Found) {
+        let value = || {
+            let function = self.program.function_at(call)?;
+            let view = FunctionView::new(self.program.module(call.module)?, function);
+            let at = view.flow.at(call.addr)?;
+            let value = view.state_before(at)?.get(passed).plus(offset);
+            Some((function, view, value))
+        };
+        let Some((function, view, value)) = value() else {
+            found.others = true;
+            return;
+        };
+        match value {
+            Value::Const(addr) if addr > 0 => found.fixed.push((call.module, LinkAddr(addr))),
+            Value::Sum(Base::Made(maker, Gpr::RAX), offset) => {
+                found.others = true;
+                let call = view.pc(maker).filter(|call| self.points.is_allocation(*call));
+                found
+                    .probes
+                    .extend(call.and_then(|call| self.points.after_call(call, offset)));
+            }
+            Value::Sum(Base::Entry(register), offset) if Gpr::ARGUMENTS.contains(&register) && depth > 0 => {
+                self.trace(function, register, offset, depth - 1, found);
+            }
+            _ => found.others = true,
+        }
+    }
+}
+
+fn expression(register: Gpr, offset: i64) -> Option<Expression> {
+    const WHOLE: [Register; 16] = [
+        Register::RAX,
+        Register::RCX,
+        Register::RDX,
+        Register::RBX,
+        Register::RSP,
+        Register::RBP,
+        Register::RSI,
+        Register::RDI,
+        Register::R8,
+        Register::R9,
+        Register::R10,
+        Register::R11,
+        Register::R12,
+        Register::R13,
+        Register::R14,
+        Register::R15,
+    ];
+    Some(Expression {
+        base: Some(*WHOLE.get(register.index())?),
+        index: None,
+        disp: offset,
+    })
+}

@@ -1,0 +1,189 @@
+//! Watches that are set where an address becomes known.
+
+use iced_x86::{FlowControl, Register};
+use program::code::InstrIx;
+use program::{FunctionRef, LinkAddr, Module, ModuleId, Pc, Program as Model};
+use slicer::plan::{Early, Plan, Planner};
+use slicer::threads::ThreadModel;
+use tracee::HostFiles;
+use watchpoint::arm::{Armament, arm};
+use watchpoint::watcher::{Expression, Probe};
+use watchpoint::{Address, Hit, Mode, Trigger, WatchSpec};
+
+use crate::watched::{Outcome, Program, attach, launch};
+
+/// The compiled program as a model, which lives as long as the test process.
+fn model(program: &Program) -> &'static Model<'static> {
+    let files: &'static HostFiles = Box::leak(Box::new(HostFiles::of(&program.path())));
+    let bytes = files.binary().expect("the compiler wrote it");
+    let module = Module::load("program", bytes, files).expect("a compiler wrote it");
+    Box::leak(Box::new(Model::new(vec![module])))
+}
+
+fn function(model: &Model<'_>, name: &str) -> FunctionRef {
+    let module = ModuleId(0);
+    let functions = model.module(module).expect("there is one").code().functions();
+    let function = functions.named(name)[0];
+    FunctionRef { module, function }
+}
+
+/// A probe at an address, for `register + disp`.
+fn probe(model: &Model<'_>, at: LinkAddr, base: Register, disp: i64, late: bool) -> Probe {
+    let segments = model.module(ModuleId(0)).expect("there is one").elf().segments();
+    Probe {
+        module: None,
+        addr: at,
+        offset: segments.to_file_offset(at).expect("code is in the file"),
+        expression: Expression {
+            base: Some(base),
+            index: None,
+            disp,
+        },
+        late,
+    }
+}
+
+fn entry_of(model: &Model<'_>, name: &str) -> LinkAddr {
+    let functions = model
+        .module(ModuleId(0))
+        .expect("there is one")
+        .code()
+        .functions();
+    let function = functions.get(function(model, name).function);
+    function.expect("it was just found").entry
+}
+
+fn watch(probes: Vec<Probe>) -> Vec<WatchSpec> {
+    vec![WatchSpec {
+        address: Address::Probed(probes),
+        len: 8,
+        trigger: Trigger::ReadWrite,
+    }]
+}
+
+fn values(outcome: &Outcome) -> Vec<(String, u64)> {
+    let shown = |hit: &Hit| {
+        let access = hit.access.map_or("?".to_owned(), |access| access.to_string());
+        (access, hit.value.map_or(u64::MAX, |value| value.bits))
+    };
+    outcome.hits.iter().map(shown).collect()
+}
+
+fn expect(accesses: &[(&str, u64)]) -> Vec<(String, u64)> {
+    let owned = accesses
+        .iter()
+        .map(|(access, value)| ((*access).to_owned(), *value));
+    owned.collect()
+}
+
+#[test]
+fn at_a_functions_entry() {
+    let program = Program::compile("arming.c", "-O1");
+    let model = model(&program);
+    let at_entry = probe(model, entry_of(model, "finish"), Register::RDI, 8, true);
+    let outcome = launch(&program, &[], watch(vec![at_entry]), Mode::Exact);
+    assert_eq!(outcome.output, "2 42\n");
+    // The first call is in the worker, the second in main, which prints it; what `make` wrote came before.
+    assert_eq!(values(&outcome), expect(&[("RW", 1), ("RW", 2), ("R", 2)]));
+    assert_eq!((outcome.summary.late_armed, outcome.summary.lost), (1, 0));
+    assert_eq!(outcome.summary.spans.len(), 1, "the same address is armed once");
+}
+
+/// The instruction after the call of `malloc` in `make`.
+fn after_malloc(model: &Model<'_>) -> LinkAddr {
+    let make = function(model, "make");
+    let flow = model
+        .module(make.module)
+        .expect("there is one")
+        .code()
+        .flow(make.function);
+    let call = flow
+        .instructions
+        .iter()
+        .find(|instruction| instruction.flow_control() == FlowControl::Call);
+    LinkAddr(call.expect("it calls malloc").next_ip())
+}
+
+#[test]
+fn after_an_allocation() {
+    let program = Program::compile("arming.c", "-O1");
+    let model = model(&program);
+    for mode in [Mode::Exact, Mode::Observe] {
+        let allocated = probe(model, after_malloc(model), Register::RAX, 8, false);
+        let outcome = launch(&program, &[], watch(vec![allocated]), mode);
+        assert_eq!(
+            values(&outcome),
+            expect(&[("W", 0), ("RW", 1), ("RW", 2), ("R", 2)]),
+            "{mode}"
+        );
+        assert_eq!(outcome.summary.late_armed, 0);
+    }
+}
+
+#[test]
+fn of_a_running_process() {
+    let program = Program::compile("arming.c", "-O1");
+    let model = model(&program);
+    let allocated = probe(model, after_malloc(model), Register::RAX, 8, false);
+    let outcome = attach(&program, &[], watch(vec![allocated]), Mode::Exact);
+    assert_eq!(
+        values(&outcome),
+        expect(&[("W", 0), ("RW", 1), ("RW", 2), ("R", 2)])
+    );
+}
+
+/// The plan for all accesses of one function.
+fn plan(model: &Model<'static>, name: &str) -> Plan {
+    let id = function(model, name);
+    let flow = model
+        .module(id.module)
+        .expect("there is one")
+        .code()
+        .flow(id.function);
+    let tracked: Vec<(u32, InstrIx)> = (0..u32::try_from(flow.instructions.len()).expect("few"))
+        .map(|ix| (0, InstrIx(ix)))
+        .collect();
+    let mut planner = Planner::default();
+    planner.add(model, id, &tracked);
+    planner.finish()
+}
+
+fn armament(model: &'static Model<'static>, plan: &Plan) -> Armament {
+    arm(plan, model, &ThreadModel::new(model))
+}
+
+/// The first location of a plan that is `offset` bytes behind an argument.
+fn behind_argument(plan: &Plan, armament: &Armament, behind: i64) -> WatchSpec {
+    let wanted = |site: &usize| {
+        let early = plan.watch_sites.get(*site).and_then(|site| site.early);
+        matches!(early, Some(Early::Argument { offset, .. }) if offset == behind)
+    };
+    let found = armament
+        .locations
+        .iter()
+        .find(|armed| armed.sites.iter().any(wanted));
+    found.expect("the plan has such a site").spec.clone()
+}
+
+#[test]
+fn a_threads_argument_is_known_where_it_was_allocated() {
+    let program = Program::compile("arming.c", "-O1 -fno-inline");
+    let model = model(&program);
+    let plan = plan(model, "worker");
+    let spec = behind_argument(&plan, &armament(model, &plan), 16);
+    let Address::Probed(probes) = &spec.address else {
+        panic!("{spec:?} has no probes")
+    };
+    // Where the thread is created, and where it starts.
+    let creation = |probe: &Probe| {
+        let at = Pc {
+            module: ModuleId(0),
+            addr: probe.addr,
+        };
+        model.function_at(at) == Some(function(model, "main"))
+    };
+    assert!(probes.iter().any(creation), "{probes:?}");
+    assert!(probes.iter().any(|probe| probe.addr == entry_of(model, "worker")));
+    let outcome = launch(&program, &[], vec![spec], Mode::Exact);
+    assert_eq!(values(&outcome), expect(&[("W", 42), ("R", 42)]));
+}
