@@ -12,6 +12,7 @@ use tracee::MappedFile;
 use tracee::process::ModuleMap;
 
 use crate::access::CodeMap;
+use crate::watcher::{Probe, module_at};
 
 /// Files of code, kept for as long as something is looked up in them.
 #[derive(Default)]
@@ -79,6 +80,23 @@ impl<'f> ProcessCode<'f> {
         let (module, _) = modules.as_ref()?.find(at)?;
         let bias = module.mapped.bias?;
         Some((self.codes.get(&module.mapped.path)?.as_ref()?, bias))
+    }
+
+    /// The address after the instruction that a probe stands on.
+    pub(crate) fn next_after(&self, probe: &Probe) -> Option<RunAddr> {
+        let at = {
+            let modules = self.modules.borrow();
+            let modules = modules.as_ref()?;
+            let module = match &probe.module {
+                None => modules.executable()?,
+                Some(path) => module_at(modules, path)?,
+            };
+            module.to_run(probe.addr)?
+        };
+        let (code, bias) = self.find(at)?;
+        let flow = code.flow(code.functions().at(probe.addr)?);
+        let instruction = flow.instruction(flow.at(probe.addr)?)?;
+        Some(RunAddr(instruction.next_ip().wrapping_add(bias)))
     }
 
     /// Looks again at what a live process has mapped.

@@ -205,6 +205,18 @@ impl Snapshot {
     }
 }
 
+/// What made a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// A watch, right after the access.
+    Watch,
+    /// A watch, but late, because the thread blocked SIGTRAP: its registers say nothing about the access.
+    Late,
+    /// A probe that stands on the instruction which just ran. It is an access if the instruction says so: the
+    /// watch was set after it, or its own report was merged with the probe's.
+    Probe,
+}
+
 /// A trap as the kernel reported it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawHit {
@@ -220,8 +232,8 @@ pub struct RawHit {
     pub registers: Registers,
     /// Whether `fs_base` and `gs_base` are among what is known.
     pub has_segment_bases: bool,
-    /// The report came late, because the thread blocked SIGTRAP: its registers say nothing about the access.
-    pub asynchronous: bool,
+    /// What made the report.
+    pub report: Report,
     /// The eight bytes at the stack pointer.
     pub stack_top: Option<u64>,
     /// The watched pieces at the time of the report, as far as they could be read.

@@ -17,7 +17,7 @@ use crate::error::WatchError;
 use crate::location::Location;
 use crate::pointers;
 use crate::table::{Placement, Table};
-use crate::watcher::{Address, Arming, Event, RawHit, Snapshot, WatchSpec, module_at};
+use crate::watcher::{Address, Arming, Event, RawHit, Report, Snapshot, WatchSpec, module_at};
 
 /// Who gets to know what happens.
 pub(crate) trait Sink {
@@ -210,7 +210,7 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
                 }
             };
             if let Some(stop) = stop
-                && let Some(end) = self.serve(&stop)?
+                && let Some(end) = self.serve(&stop, sink)?
             {
                 self.tell_counts();
                 self.out.push(Event::Ended(end));
@@ -249,7 +249,7 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
         }
     }
 
-    fn serve(&mut self, stop: &Stop) -> Result<Option<End>, WatchError> {
+    fn serve(&mut self, stop: &Stop, sink: &mut impl Sink) -> Result<Option<End>, WatchError> {
         let tid = stop.tid;
         let how = match &stop.what {
             What::Signal(info) => self.signal(tid, info)?,
@@ -270,6 +270,10 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
             What::ProcessExited(end) => return Ok((stop.pid == self.pid).then_some(*end)),
             _ => Resume::Deliver,
         };
+        // Where hits go elsewhere, whoever reads them must know what is watched before there are any.
+        if self.out.iter().any(|event| matches!(event, Event::Armed(_))) {
+            sink.send(std::mem::take(&mut self.out));
+        }
         self.resumed_ns.insert(tid, monotonic_ns());
         match self.tracer.resume(tid, how) {
             // Killed meanwhile: its end is told next.
@@ -288,17 +292,22 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
             return Ok(Resume::Suppress);
         };
         match trap {
-            Trap::Watched { at, asynchronous } => {
-                self.hit(tid, at, asynchronous, time_ns, registers);
+            Trap::Watched { at, report } => {
+                self.hit(tid, at, report, time_ns, registers);
                 self.follow_pointers(false)?;
             }
             Trap::Probe(ProbeId::LIBRARIES) => self.libraries()?,
-            Trap::Probe(probe) => self.probed(probe, &registers)?,
+            Trap::Probe(probe) => {
+                let found = self.probed(probe, &registers)?;
+                if let Some(at) = found {
+                    self.hit(tid, at.addr, Report::Probe, time_ns, registers);
+                }
+            }
         }
         Ok(Resume::Suppress)
     }
 
-    fn hit(&mut self, tid: Tid, watched: RunAddr, asynchronous: bool, time_ns: u64, registers: Registers) {
+    fn hit(&mut self, tid: Tid, watched: RunAddr, report: Report, time_ns: u64, registers: Registers) {
         let resumed = self.resumed_ns.get(&tid).copied().unwrap_or(0);
         let mut memory = Vec::new();
         for (_, place) in self.table.places() {
@@ -316,7 +325,7 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
             watched,
             registers,
             has_segment_bases: true,
-            asynchronous,
+            report,
             stack_top: self.memory.read_word(RunAddr(registers.rsp)),
             memory,
         })));
@@ -329,23 +338,27 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
         }
     }
 
-    /// A thread came by a place where a location's address is known.
-    fn probed(&mut self, probe: ProbeId, registers: &Registers) -> Result<(), WatchError> {
+    /// A thread came by a place where a location's address is known. Says where it is, if nobody else would
+    /// report an access by the very instruction that the probe stands on.
+    fn probed(&mut self, probe: ProbeId, registers: &Registers) -> Result<Option<Location>, WatchError> {
         let location = usize::from(probe.location);
         let Some(spec) = self.specs.get(location) else {
-            return Ok(());
+            return Ok(None);
         };
         let Address::Probed(probes) = &spec.address else {
-            return Ok(());
+            return Ok(None);
         };
         let Some(probe) = probes.get(usize::from(probe.number)) else {
-            return Ok(());
+            return Ok(None);
         };
         let late = probe.late;
-        match probe.locate(spec, registers) {
-            Some(at) => self.place(location, at, late),
-            None => Ok(()),
-        }
+        let Some(at) = probe.locate(spec, registers) else {
+            return Ok(None);
+        };
+        let known = self.table.places().contains(&(location, at));
+        self.place(location, at, late)?;
+        // A thread has one SIGTRAP: that of a watch is lost behind the probe's.
+        Ok((!known || self.owner.stops()).then_some(at))
     }
 
     /// The loader has mapped libraries, and nothing of theirs has run.

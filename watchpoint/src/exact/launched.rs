@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -75,6 +75,21 @@ impl LaunchedWatcher {
             thread: Some(thread),
         };
         Ok((watcher, pipes))
+    }
+}
+
+impl LaunchedWatcher {
+    /// All events that are there.
+    pub(crate) fn drain(&mut self) -> Result<Vec<Event>, WatchError> {
+        let mut all = Vec::new();
+        loop {
+            match self.events.try_recv() {
+                Ok(events) => all.extend(events?),
+                Err(TryRecvError::Empty) => return Ok(all),
+                Err(TryRecvError::Disconnected) if all.is_empty() => return Err(ended_early()),
+                Err(TryRecvError::Disconnected) => return Ok(all),
+            }
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use tracee::ptrace::{
 use crate::arms::{Arms, Wanted};
 use crate::error::WatchError;
 use crate::location::{Slot, Trigger};
+use crate::watcher::Report;
 
 /// What marks our signals: nobody else's perf events carry it.
 const COOKIE: u64 = 0xfa11_5ce7_0000_0000;
@@ -22,7 +23,7 @@ const OURS: u64 = 0xffff_ffff_0000_0000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trap {
     /// A watched address was touched.
-    Watched { at: RunAddr, asynchronous: bool },
+    Watched { at: RunAddr, report: Report },
     /// A probe was reached.
     Probe(ProbeId),
 }
@@ -80,7 +81,11 @@ pub(crate) fn perf_trap(info: &SigInfo) -> Option<Trap> {
         Some(probe) => Trap::Probe(probe),
         None => Trap::Watched {
             at: trap.address,
-            asynchronous: trap.asynchronous,
+            report: if trap.asynchronous {
+                Report::Late
+            } else {
+                Report::Watch
+            },
         },
     })
 }
@@ -97,6 +102,8 @@ pub(crate) trait Owner<Kind> {
     fn set(&mut self, tracer: &mut Tracer<Kind>, register: usize, to: Wanted) -> Result<(), WatchError>;
     /// An exec has removed everything.
     fn clear(&mut self);
+    /// Whether hits are stops.
+    fn stops(&self) -> bool;
     /// How often each register was hit, if the owner knows.
     fn counts(&self) -> Vec<(Slot, u64)>;
 }
@@ -166,6 +173,10 @@ impl<Kind> Owner<Kind> for PerfOwner {
         self.arms.clear();
     }
 
+    fn stops(&self) -> bool {
+        matches!(self.outlet, Outlet::Stops)
+    }
+
     fn counts(&self) -> Vec<(Slot, u64)> {
         self.arms.counts()
     }
@@ -226,7 +237,7 @@ impl Owner<Launched> for PtraceOwner {
         let mut slots = slots.filter(|(slot, wanted)| wanted.armed && hit.contains(slot));
         slots.next().map(|(_, wanted)| Trap::Watched {
             at: wanted.slot.addr,
-            asynchronous: false,
+            report: Report::Watch,
         })
     }
 
@@ -247,6 +258,10 @@ impl Owner<Launched> for PtraceOwner {
     }
 
     fn clear(&mut self) {}
+
+    fn stops(&self) -> bool {
+        true
+    }
 
     fn counts(&self) -> Vec<(Slot, u64)> {
         Vec::new()

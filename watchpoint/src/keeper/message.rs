@@ -14,7 +14,7 @@ use tracee::{Pid, Tid};
 use super::bytes::{In, Out};
 use crate::location::{Location, Slot, Trigger};
 use crate::watcher::{
-    Address, Arming, Event, Expression, Pointed, Probe, RawHit, SNAPSHOT, Snapshot, WatchSpec,
+    Address, Arming, Event, Expression, Pointed, Probe, RawHit, Report, SNAPSHOT, Snapshot, WatchSpec,
 };
 
 /// What the front asks for.
@@ -275,7 +275,11 @@ fn put_hit(out: &mut Out, hit: &RawHit) {
         out.word(*register);
     }
     out.flag(hit.has_segment_bases);
-    out.flag(hit.asynchronous);
+    out.byte(match hit.report {
+        Report::Watch => 0,
+        Report::Late => 1,
+        Report::Probe => 2,
+    });
     out.option(hit.stack_top, Out::word);
     out.word(hit.memory.len() as u64);
     for seen in &hit.memory {
@@ -300,7 +304,12 @@ fn take_hit(bytes: &mut In<'_>) -> Option<RawHit> {
         watched,
         registers,
         has_segment_bases: bytes.flag()?,
-        asynchronous: bytes.flag()?,
+        report: match bytes.byte()? {
+            0 => Report::Watch,
+            1 => Report::Late,
+            2 => Report::Probe,
+            _ => return None,
+        },
         stack_top: bytes.option(In::word)?,
         memory: bytes.list(|bytes| {
             let mut seen = Snapshot {

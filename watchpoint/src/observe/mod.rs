@@ -100,9 +100,8 @@ impl ObserveWatcher {
         }
     }
 
-    /// Reads the ring; `last` when nothing more can come.
-    fn read(&mut self, last: bool) {
-        let hits = self.source.read(last);
+    /// Takes in what the ring had.
+    fn sort_in(&mut self, hits: Vec<(u64, Event)>) {
         if let Side::Attached(attached) = &mut self.side {
             let (hits, changes) = attached.sort_out(hits);
             self.ready.extend(hits);
@@ -130,11 +129,13 @@ impl Watcher for ObserveWatcher {
             // What the process's own life brings is looked for in between.
             self.source.wait(timeout.min(TICK))?;
         }
-        let mut ended = None;
+        // The ring before the news: what was armed before a hit is then told before it.
+        let hits = self.source.read(false);
         let news = match &mut self.side {
-            Side::Launched(launched) => launched.next(Duration::ZERO)?,
+            Side::Launched(launched) => launched.drain()?,
             Side::Attached(attached) => attached.news()?,
         };
+        let mut ended = None;
         let mut others = Vec::new();
         for event in news {
             match event {
@@ -145,7 +146,11 @@ impl Watcher for ObserveWatcher {
             }
         }
         self.take_in(others);
-        self.read(ended.is_some());
+        self.sort_in(hits);
+        if ended.is_some() {
+            let rest = self.source.read(true);
+            self.sort_in(rest);
+        }
         self.ready.extend(ended);
         Ok(self.ready.drain(..).collect())
     }
@@ -160,7 +165,8 @@ impl Watcher for ObserveWatcher {
             .filter(|event| !matches!(event, Event::Complete(_)));
         let rest: Vec<Event> = rest.collect();
         self.take_in(rest);
-        self.read(true);
+        let hits = self.source.read(true);
+        self.sort_in(hits);
         Ok(self.ready.drain(..).collect())
     }
 }

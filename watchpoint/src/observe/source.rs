@@ -14,7 +14,7 @@ use super::Values;
 use crate::error::WatchError;
 use crate::exact::owner::{Outlet, watch_cookie};
 use crate::location::Location;
-use crate::watcher::{Event, RawHit, Snapshot, WatchSpec};
+use crate::watcher::{Event, RawHit, Report, Snapshot, WatchSpec};
 
 /// Room for some ten thousand hits.
 const RING_BYTES: usize = 4 << 20;
@@ -174,7 +174,7 @@ fn from_bpf(hit: bpf::RawHit) -> RawHit {
         watched: hit.addr,
         registers: hit.registers,
         has_segment_bases: false,
-        asynchronous: false,
+        report: Report::Watch,
         stack_top: hit.stack_top,
         memory: values
             .flat_map(|value| Snapshot::of(value.addr, value.bytes()))
@@ -201,7 +201,7 @@ fn read_perf(rings: &Mutex<Rings>, last: bool, mut lost: u64) -> (Vec<(u64, RawH
                     watched: addr,
                     registers,
                     has_segment_bases: false,
-                    asynchronous: false,
+                    report: Report::Watch,
                     stack_top: None,
                     memory: Vec::new(),
                 },

@@ -35,13 +35,18 @@ impl Chain {
         self.0.remove(&location);
     }
 
+    /// What is at a hit's location before it, as far as that is known.
+    fn there(&self, pending: &Pending) -> Option<Content> {
+        let known = self.0.get(&pending.hit.location).copied();
+        known.filter(|_| !pending.is_first)
+    }
+
     /// Whether a hit can come next: what it found for certain is what is there, for certain or by what memory
     /// told.
     pub(super) fn allows(&self, pending: &Pending, trust: Trust) -> bool {
         let found = pending.hit.before.filter(Value::is_exact);
         let there = self
-            .0
-            .get(&pending.hit.location)
+            .there(pending)
             .filter(|content| content.exact || trust == Trust::Memory);
         match (found, there) {
             (Some(found), Some(there)) => found.bits == there.bits,
@@ -52,7 +57,7 @@ impl Chain {
     /// Whether what a hit found for certain is what is there.
     pub(super) fn holds(&self, pending: &Pending) -> bool {
         let found = pending.hit.before.filter(Value::is_exact);
-        let there = self.0.get(&pending.hit.location);
+        let there = self.there(pending);
         found
             .zip(there)
             .is_some_and(|(found, there)| found.bits == there.bits)
@@ -74,7 +79,7 @@ impl Chain {
     /// Fills in what a hit could not tell itself and the chain can.
     pub(super) fn complete(&self, pending: &mut Pending) {
         let after = self.after(pending);
-        let there = self.0.get(&pending.hit.location).copied();
+        let there = self.there(pending);
         let value = |content: Content| {
             let from = if content.exact {
                 Provenance::Computed
@@ -103,7 +108,7 @@ impl Chain {
     /// What the location holds after a hit.
     fn after(&self, pending: &Pending) -> Option<Content> {
         let hit = &pending.hit;
-        let there = self.0.get(&hit.location).copied();
+        let there = self.there(pending);
         let told = hit.value.map(|value| Content {
             bits: value.bits,
             exact: value.is_exact(),

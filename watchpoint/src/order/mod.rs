@@ -29,6 +29,8 @@ pub struct Pending {
     pub hit: Hit,
     /// It did not happen before this.
     pub earliest_ns: u64,
+    /// The watch was set after it: what is known of the location's content is what it left.
+    pub is_first: bool,
     /// Bytes of its location, at most eight.
     pub len: u32,
     /// How the value after follows from the one before.

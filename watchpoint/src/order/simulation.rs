@@ -92,6 +92,7 @@ fn hits(events: &[Event]) -> Vec<Pending> {
                 order_uncertain: false,
             },
             earliest_ns: time_ns.saturating_sub(WINDOW),
+            is_first: false,
             len: 1,
             update: matches!(op, Op::AtomicIncrement).then_some(Update::Add(1)),
         }
@@ -245,6 +246,7 @@ fn lost_updates_are_seen_as_they_were() {
             order_uncertain: false,
         },
         earliest_ns: time_ns.saturating_sub(50),
+        is_first: false,
         len: 4,
         update: None,
     };

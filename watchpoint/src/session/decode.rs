@@ -1,14 +1,15 @@
 //! From a raw hit to the accesses of locations that it tells of.
 
+use failure::image::Registers;
 use program::{LinkAddr, RunAddr};
 
-use crate::access::{self, Accessor, CodeMap as _, Touch, Trap};
+use crate::access::{self, Accessor, Certainty, CodeMap as _, Touch, Trap};
 use crate::code::ProcessCode;
 use crate::hit::{Hit, Provenance, Value};
 use crate::location::Location;
 use crate::order::Pending;
 use crate::values::{self, Change, Moment};
-use crate::watcher::RawHit;
+use crate::watcher::{Address, Probe, RawHit, Report, WatchSpec};
 
 /// Places that are watched no more are remembered, for hits that are still on their way.
 const REMEMBERED: usize = 32;
@@ -19,9 +20,23 @@ pub(super) struct Decoder {
     places: Vec<(usize, Location)>,
     former: Vec<(usize, Location)>,
     touched: Vec<(RunAddr, u32)>,
+    /// Where probes may stand.
+    probes: Vec<Probe>,
 }
 
 impl Decoder {
+    /// A decoder for the hits of these locations.
+    pub(super) fn new(specs: &[WatchSpec]) -> Self {
+        let probes = specs.iter().filter_map(|spec| match &spec.address {
+            Address::Probed(probes) => Some(probes),
+            _ => None,
+        });
+        Self {
+            probes: probes.flatten().cloned().collect(),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn watch(&mut self, location: usize, at: Location) {
         self.places.push((location, at));
         self.former.retain(|place| *place != (location, at));
@@ -64,13 +79,21 @@ impl Decoder {
         if code.code_at(trap.pc()).is_none() {
             code.refresh();
         }
-        let found = if raw.asynchronous {
-            Vec::new()
-        } else {
-            access::find(&trap, code)
+        let mut found = match raw.report {
+            Report::Late => Vec::new(),
+            Report::Watch | Report::Probe => access::find(&trap, code),
         };
+        if found.is_empty() && code.code_at(trap.pc()).is_none() {
+            found = self.at_probes(&trap, code);
+        }
+        if raw.report == Report::Probe {
+            found.retain(|accessor| accessor.certainty == Certainty::Certain);
+        }
         let Some((first, others)) = found.split_first() else {
-            return self.unexplained(raw, &known, &moment);
+            return match raw.report {
+                Report::Probe => Vec::new(),
+                Report::Watch | Report::Late => self.unexplained(raw, &known, &moment),
+            };
         };
         let mut out: Vec<Pending> = Vec::new();
         for touch in &first.touches {
@@ -98,6 +121,28 @@ impl Decoder {
         out
     }
 
+    /// An instruction under a probe runs somewhere else, in a page that the kernel made for it: which of them
+    /// the thread ran is told by what it touched.
+    fn at_probes(&self, trap: &Trap<'_>, code: &ProcessCode<'_>) -> Vec<Accessor> {
+        let mut found = Vec::new();
+        for probe in &self.probes {
+            let Some(next) = code.next_after(probe) else {
+                continue;
+            };
+            let registers = Registers {
+                rip: next.0,
+                ..*trap.registers
+            };
+            let there = Trap {
+                registers: &registers,
+                ..*trap
+            };
+            found.extend(access::find(&there, code));
+        }
+        found.retain(|accessor| accessor.certainty == Certainty::Certain);
+        found
+    }
+
     /// A hit whose instruction is not known: what remains is that the location was touched.
     fn unexplained(&self, raw: &RawHit, known: &[(usize, Location)], moment: &Moment<'_>) -> Vec<Pending> {
         let Some(&(location, at)) = known.iter().find(|(_, at)| at.touches(raw.watched, 1)) else {
@@ -122,6 +167,7 @@ impl Decoder {
                 order_uncertain: false,
             },
             earliest_ns: raw.earliest_ns,
+            is_first: false,
             len: at.len.min(8),
             update: None,
         }]
@@ -169,6 +215,7 @@ fn pending(
             order_uncertain: false,
         },
         earliest_ns: raw.earliest_ns,
+        is_first: raw.report == Report::Probe,
         len: at.len.min(8),
         update,
     }

@@ -68,7 +68,7 @@ impl<'f> Session<'f> {
         let session = Self {
             watcher: selected.watcher,
             code: ProcessCode::new(files),
-            decoder: Decoder::default(),
+            decoder: Decoder::new(&locations),
             orderer: Orderer::default(),
             locations: locations.len(),
             journal: Journal::new(locations.len()),
