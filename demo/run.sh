@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# A parallel compressor that frees its queue's mutex too early: runs it until it crashes, then asks why.
+# A parallel compressor that frees its queue's mutex too early: runs it until it crashes, then asks why. Then a server
+# whose threads share an index: shows who reads and writes it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 
-say "Building failsketch and the program"
+say "Building failsketch and the programs"
 cargo build --quiet --release -j2 --package cli
-make -s -C tests/zoo build/O2/pbzip2-queue
+make -s -C tests/zoo build/O2/pbzip2-queue build/O2/apache-log-index
 program=tests/zoo/build/O2/pbzip2-queue
 failsketch=target/release/failsketch
 
@@ -40,3 +41,7 @@ gdb -nx -batch -ex bt "$program" "$core" >"$scratch/bt.txt" 2>/dev/null
 sed -n '/^.Current thread/,$p' "$scratch/bt.txt" | grep '^#'
 echo
 "$failsketch" triage "$scratch/bt.txt" --exe "$program" | sed -n '1,2p;/^Static sketch/,$p'
+
+server=tests/zoo/build/O2/apache-log-index
+say "Who reads and writes a variable of a running program? failsketch watch --var access_log.used -- $server"
+"$failsketch" watch --var access_log.used -- "$server" 2>&1 || true

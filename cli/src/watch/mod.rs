@@ -8,12 +8,13 @@ mod modules;
 mod show;
 mod wanted;
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use sketch_render::term::Terminal;
 use sketch_render::watch as render;
 use tracee::process::ModuleMap;
 use tracee::ptrace::{End, Launch, Stream};
@@ -61,7 +62,7 @@ pub fn run(args: &WatchArgs) -> Result<String> {
         modules: &modules,
         sources: SourceText::new(&args.source_map),
         json: args.json,
-        terminal: present::terminal(),
+        terminal: terminal(),
         start: None,
         limit: args.count.unwrap_or(u64::MAX),
         shown: 0,
@@ -90,6 +91,20 @@ pub fn run(args: &WatchArgs) -> Result<String> {
     match broken {
         Some(error) => Err(error.into()),
         None => Ok(summary(&session, ended, printer.shown, args.json)?),
+    }
+}
+
+/// Nobody's window breaks lines that go to a file.
+fn terminal() -> Terminal {
+    const FILE_WIDTH: usize = 160;
+    let terminal = present::terminal();
+    Terminal {
+        width: if io::stdout().is_terminal() {
+            terminal.width
+        } else {
+            FILE_WIDTH
+        },
+        ..terminal
     }
 }
 
@@ -190,7 +205,7 @@ struct Printer<'p, 'o> {
     modules: &'p ProcessModules<'o>,
     sources: SourceText,
     json: bool,
-    terminal: sketch_render::term::Terminal,
+    terminal: Terminal,
     /// When the first access was: times for people count from there.
     start: Option<u64>,
     /// How many accesses to show.
