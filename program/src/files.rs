@@ -36,6 +36,17 @@ pub enum FileRequest {
     SplitPackage,
 }
 
+/// How bytes of a file are going to be looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// Here and there: what stands around a place says nothing about where the next look goes.
+    Scattered,
+    /// From one end to the other, soon.
+    Through,
+    /// Hardly ever again.
+    Over,
+}
+
 /// Hands over file contents that live as long as itself.
 pub trait Files: Send + Sync {
     /// The bytes of the requested file, or `None` when there is no such file. Candidates that were tried
@@ -44,6 +55,10 @@ pub trait Files: Send + Sync {
 
     /// Keeps bytes that were made on the way (an uncompressed section) for as long as the files live.
     fn keep(&self, bytes: Vec<u8>) -> &[u8];
+
+    /// Says how some of the bytes that were handed over are going to be looked at. Memory and disk are the
+    /// provider's business: whoever maps files can keep what is read and what stays in memory small.
+    fn expect(&self, _bytes: &[u8], _reading: Reading) {}
 
     /// Where a request was looked for, for error messages.
     fn tried(&self, request: &FileRequest) -> Vec<String>;

@@ -18,7 +18,7 @@ mod uses;
 pub mod values;
 
 pub use addr::{BuildId, FileOffset, LinkAddr, LinkRange, ModuleId, Pc, RunAddr};
-pub use files::{FileRequest, Files};
+pub use files::{FileRequest, Files, Reading};
 pub use module::Module;
 pub use program::{FunctionRef, Program};
 pub use statement::{Attribution, Statement, StatementKey, is_library_path};

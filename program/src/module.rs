@@ -12,7 +12,7 @@ use crate::code::names::is_promoted;
 use crate::code::{Access, Code, FunctionId, accesses};
 use crate::elf::symbols::{binding_of, kind_of};
 use crate::elf::{Binding, Elf, ElfError, SymbolKind, SymbolTable};
-use crate::files::Files;
+use crate::files::{Files, Reading};
 use crate::source::{DebugStatus, SourceFrame, Sources};
 
 /// How many symbols may name parts of one object.
@@ -30,6 +30,7 @@ struct Outline {
 pub struct Module<'a> {
     name: String,
     library: bool,
+    files: &'a dyn Files,
     elf: Arc<Elf<'a>>,
     code: Code<'a>,
     sources: Sources<'a>,
@@ -45,11 +46,15 @@ impl<'a> Module<'a> {
     /// When the bytes are not an x86-64 executable or shared object.
     pub fn load(name: &str, bytes: &'a [u8], files: &'a dyn Files) -> Result<Self, ElfError> {
         let elf = Arc::new(Elf::parse(bytes)?);
+        let symbols = elf.section(".symtab").map_or(&[][..], |(_, bytes)| bytes);
+        files.expect(symbols, Reading::Through);
         let code = Code::new(Arc::clone(&elf));
+        files.expect(symbols, Reading::Over);
         let sources = Sources::load(&elf, files);
         Ok(Self {
             name: name.to_owned(),
             library: false,
+            files,
             elf,
             code,
             sources,
@@ -267,6 +272,8 @@ impl<'a> Module<'a> {
             let mut objects: Vec<Object> = tables.flat_map(objects_of).collect();
             objects.sort_unstable();
             objects.dedup_by_key(|object| (object.start, object.end));
+            let symbols = self.elf.section(".symtab").map_or(&[][..], |(_, bytes)| bytes);
+            self.files.expect(symbols, Reading::Over);
             objects
         });
         // Aliases and members overlap: of those that start at or before the address, the nearest that has it.

@@ -8,22 +8,16 @@ use std::collections::HashMap;
 use object::LittleEndian as LE;
 use object::elf;
 
-use super::functions::Entry;
-use super::names::NamesWith;
+use super::functions::FunctionId;
+use super::index::Part;
 use crate::elf::SymbolTable;
 
-const MARK: &[u8] = b".cold";
+/// What the names of all moved-away parts contain.
+pub(super) const MARK: &[u8] = b".cold";
 
-/// Removes the moved-away parts from the list of functions and returns them.
-pub(super) fn take_cold(symtab: SymbolTable<'_>, entries: &mut Vec<Entry>) -> Vec<Entry> {
-    let marked = NamesWith::new(symtab.names(), MARK);
-    if marked.is_empty() {
-        return Vec::new();
-    }
-    let is_part = |entry: &mut Entry| {
-        marked.may_hold(entry.name) && symtab.name_bytes(entry.name).and_then(parent_name).is_some()
-    };
-    entries.extract_if(.., is_part).collect()
+/// Whether a name is that of a moved-away part.
+pub(super) fn is_part(symtab: SymbolTable<'_>, name: u32) -> bool {
+    symtab.name_bytes(name).and_then(parent_name).is_some()
 }
 
 /// `foo` for `foo.cold` and `foo.cold.12`.
@@ -40,18 +34,22 @@ fn parent_name(name: &[u8]) -> Option<&[u8]> {
 
 /// Gives each part to its function: (start, end, function), by address. A part without a function is
 /// dropped: its bytes then belong to nobody.
-pub(super) fn assign(symtab: SymbolTable<'_>, cold: Vec<Entry>, entries: &[Entry]) -> Vec<(u64, u64, u32)> {
+pub(super) fn assign(
+    symtab: SymbolTable<'_>,
+    cold: &[Part],
+    starting_at: impl Fn(u64) -> Option<FunctionId>,
+) -> Vec<(u64, u64, u32)> {
     if cold.is_empty() {
         return Vec::new();
     }
     let mut wanted: HashMap<&[u8], Vec<(u32, u32)>> = HashMap::with_capacity(cold.len());
-    for part in &cold {
+    for part in cold {
         if let Some(parent) = symtab.name_bytes(part.name).and_then(parent_name) {
             wanted.insert(parent, Vec::new());
         }
     }
     let tails = Tails::new(wanted.keys().copied());
-    // Aliases were merged away from `entries`, so names are looked up in the symbol table itself.
+    // Aliases were merged away from the index, so names are looked up in the symbol table itself.
     for (index, symbol) in symtab.raw().iter().enumerate() {
         if symbol.st_type() != elf::STT_FUNC || symbol.st_shndx.get(LE) == elf::SHN_UNDEF {
             continue;
@@ -60,11 +58,8 @@ pub(super) fn assign(symtab: SymbolTable<'_>, cold: Vec<Entry>, entries: &[Entry
             .name_bytes(symbol.st_name.get(LE))
             .filter(|name| tails.may_hold(name));
         if let Some(owners) = name.and_then(|name| wanted.get_mut(name)) {
-            let start = symbol.st_value.get(LE);
-            let owner = entries.binary_search_by_key(&start, |entry| entry.start);
-            if let (Ok(owner), Ok(index)) = (owner, u32::try_from(index)) {
-                owners.push((index, u32::try_from(owner).unwrap_or(u32::MAX)));
-            }
+            let owner = starting_at(symbol.st_value.get(LE));
+            owners.extend(u32::try_from(index).ok().zip(owner.map(|owner| owner.0)));
         }
     }
     let files = FileGroups::new(symtab);

@@ -4,14 +4,14 @@
 //! entries of such gaps are read. Parts that the compiler moved away (`foo.cold`) belong to their function.
 
 use object::LittleEndian as LE;
-use object::elf;
+use object::elf::Sym64;
 
 use super::cold;
+use super::index::{self, Packed, is_code};
 use super::names;
-use super::unwind::UnwindTable;
 use crate::addr::{LinkAddr, LinkRange};
-use crate::elf::symbols::{binding_of, kind_of};
-use crate::elf::{Binding, Elf, SymbolKind, SymbolTable};
+use crate::elf::symbols::binding_of;
+use crate::elf::{Binding, Elf, SymbolTable};
 
 /// A function, by its place in address order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,25 +32,12 @@ pub struct Function<'a> {
     pub resolver: bool,
 }
 
-/// Which table a name comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NameTable {
-    Full,
-    Dynamic,
-    None,
-}
-
+/// Where a function is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub start: u64,
-    /// Zero while unknown.
     pub end: u64,
-    pub name: u32,
-    /// Position in the symbol table, for finding the file that a local symbol belongs to.
-    pub index: u32,
-    pub table: NameTable,
-    pub binding: Binding,
-    pub kind: SymbolKind,
+    pub resolver: bool,
 }
 
 /// All functions of a file, by address.
@@ -58,7 +45,11 @@ pub(super) struct Entry {
 pub struct Functions<'a> {
     symtab: SymbolTable<'a>,
     dynsym: SymbolTable<'a>,
-    entries: Vec<Entry>,
+    /// The one of the two that the entries speak of.
+    table: SymbolTable<'a>,
+    /// The first code, from which distances are counted.
+    base: u64,
+    entries: Vec<Packed>,
     /// Moved-away parts by address, with the function that they belong to.
     parts: Vec<(u64, u64, u32)>,
     /// The same by function.
@@ -69,31 +60,26 @@ impl<'a> Functions<'a> {
     /// Builds the index.
     #[must_use]
     pub fn new(elf: &Elf<'a>) -> Self {
-        let code = elf.code_ranges();
-        let (symtab, dynsym) = (elf.symtab(), elf.dynsym());
-        let mut entries = Vec::with_capacity(symtab.raw().len().max(64) / 2);
-        collect(symtab, NameTable::Full, &code, &mut entries);
-        if entries.is_empty() {
-            collect(dynsym, NameTable::Dynamic, &code, &mut entries);
-        }
-        let cold = cold::take_cold(symtab, &mut entries);
-        merge_aliases(&mut entries);
-        let entry = elf.entry().0;
-        add_unnamed(elf, &code, &cold, entry, &mut entries);
-        settle_ends(&code, &cold, &mut entries);
-        let parts = cold::assign(symtab, cold, &entries);
-        let mut parts_by_owner: Vec<_> = parts
+        let index = index::build(elf);
+        let mut this = Self {
+            symtab: elf.symtab(),
+            dynsym: elf.dynsym(),
+            table: index.table,
+            base: index.base,
+            entries: index.entries,
+            parts: Vec::new(),
+            parts_by_owner: Vec::new(),
+        };
+        this.parts = cold::assign(index.table, &index.cold, |start| {
+            this.starting_at(LinkAddr(start))
+        });
+        let by_owner = this
+            .parts
             .iter()
-            .map(|(start, end, owner)| (*owner, *start, *end))
-            .collect();
-        parts_by_owner.sort_unstable();
-        Self {
-            symtab,
-            dynsym,
-            entries,
-            parts,
-            parts_by_owner,
-        }
+            .map(|(start, end, owner)| (*owner, *start, *end));
+        this.parts_by_owner = by_owner.collect();
+        this.parts_by_owner.sort_unstable();
+        this
     }
 
     /// How many functions there are.
@@ -126,8 +112,8 @@ impl<'a> Functions<'a> {
             id,
             entry: LinkAddr(entry.start),
             range: LinkAddr(entry.start)..LinkAddr(entry.end),
-            symbol: self.name(entry),
-            resolver: entry.kind == SymbolKind::IndirectFunction,
+            symbol: self.name(id),
+            resolver: entry.resolver,
         })
     }
 
@@ -149,10 +135,11 @@ impl<'a> Functions<'a> {
     /// The function that an address belongs to.
     #[must_use]
     pub fn at(&self, addr: LinkAddr) -> Option<FunctionId> {
-        let after = self.entries.partition_point(|entry| entry.start <= addr.0);
+        let distance = u32::try_from(addr.0.checked_sub(self.base)?).ok()?;
+        let after = self.entries.partition_point(|entry| entry.start <= distance);
         let found = after
             .checked_sub(1)
-            .filter(|at| self.entries.get(*at).is_some_and(|e| addr.0 < e.end));
+            .filter(|at| self.entries.get(*at).is_some_and(|entry| distance < entry.end));
         if let Some(at) = found {
             return u32::try_from(at).ok().map(FunctionId);
         }
@@ -164,11 +151,9 @@ impl<'a> Functions<'a> {
     /// The function that begins at an address.
     #[must_use]
     pub fn starting_at(&self, addr: LinkAddr) -> Option<FunctionId> {
-        let at = self
-            .entries
-            .binary_search_by_key(&addr.0, |entry| entry.start)
-            .ok()?;
-        u32::try_from(at).ok().map(FunctionId)
+        let distance = u32::try_from(addr.0.checked_sub(self.base)?).ok()?;
+        let at = self.entries.binary_search_by_key(&distance, |entry| entry.start);
+        u32::try_from(at.ok()?).ok().map(FunctionId)
     }
 
     /// The functions with a symbol that contains a text. Names are searched as one block, not one by one.
@@ -236,175 +221,30 @@ impl<'a> Functions<'a> {
     /// optimisation gives such functions new names when it makes them known to others.
     #[must_use]
     pub fn is_local(&self, id: FunctionId) -> bool {
-        let local = self.entry(id).filter(|entry| entry.binding == Binding::Local);
+        let local = self
+            .symbol(id)
+            .filter(|symbol| binding_of(symbol) == Binding::Local);
         local
-            .and_then(|entry| self.name(entry))
+            .and_then(|_| self.name(id))
             .is_some_and(|name| !names::is_promoted(name))
     }
 
-    pub(super) fn entry(&self, id: FunctionId) -> Option<&Entry> {
-        self.entries.get(usize::try_from(id.0).ok()?)
+    pub(super) fn entry(&self, id: FunctionId) -> Option<Entry> {
+        let packed = self.entries.get(usize::try_from(id.0).ok()?)?;
+        let addr = |distance: u32| self.base.saturating_add(u64::from(distance));
+        Some(Entry {
+            start: addr(packed.start),
+            end: addr(packed.end),
+            resolver: packed.is_resolver(),
+        })
     }
 
-    fn name(&self, entry: &Entry) -> Option<&'a str> {
-        match entry.table {
-            NameTable::Full => self.symtab.name_at(entry.name),
-            NameTable::Dynamic => self.dynsym.name_at(entry.name),
-            NameTable::None => None,
-        }
+    fn symbol(&self, id: FunctionId) -> Option<&'a Sym64<LE>> {
+        let packed = self.entries.get(usize::try_from(id.0).ok()?)?;
+        self.table.raw().get(packed.symbol()?)
     }
-}
 
-fn is_code(symbol: &elf::Sym64<LE>) -> bool {
-    symbol.st_shndx.get(LE) != elf::SHN_UNDEF
-        && matches!(
-            kind_of(symbol),
-            Some(SymbolKind::Function | SymbolKind::IndirectFunction | SymbolKind::Untyped)
-        )
-}
-
-fn covers(ranges: &[LinkRange], addr: u64) -> Option<&LinkRange> {
-    let after = ranges.partition_point(|range| range.start.0 <= addr);
-    ranges
-        .get(after.checked_sub(1)?)
-        .filter(|range| addr < range.end.0)
-}
-
-fn collect(table: SymbolTable<'_>, from: NameTable, code: &[LinkRange], entries: &mut Vec<Entry>) {
-    for (index, symbol) in table.raw().iter().enumerate() {
-        if !is_code(symbol) {
-            continue;
-        }
-        let Some(kind) = kind_of(symbol) else { continue };
-        let binding = binding_of(symbol);
-        // Local labels of assembly are places inside functions, not functions.
-        if kind == SymbolKind::Untyped && (binding == Binding::Local || symbol.st_name.get(LE) == 0) {
-            continue;
-        }
-        let start = symbol.st_value.get(LE);
-        let Some(range) = covers(code, start) else {
-            continue;
-        };
-        let end = match symbol.st_size.get(LE) {
-            0 => 0,
-            size => start.saturating_add(size).min(range.end.0),
-        };
-        let index = u32::try_from(index).unwrap_or(u32::MAX);
-        entries.push(Entry {
-            start,
-            end,
-            name: symbol.st_name.get(LE),
-            index,
-            table: from,
-            binding,
-            kind,
-        });
-    }
-}
-
-/// One function for each address: the most visible name wins, then the first in the table; the longest size
-/// counts.
-fn merge_aliases(entries: &mut Vec<Entry>) {
-    entries.sort_unstable_by_key(|e| (e.start, e.kind == SymbolKind::Untyped, e.binding, e.index));
-    entries.dedup_by(|next, kept| {
-        let same = next.start == kept.start;
-        if same {
-            kept.end = kept.end.max(next.end);
-        }
-        same
-    });
-}
-
-/// Adds functions where no symbol covers code: from the unwind table, and the entry point.
-fn add_unnamed(elf: &Elf<'_>, code: &[LinkRange], cold: &[Entry], start: u64, entries: &mut Vec<Entry>) {
-    let gaps = gaps(elf, code, cold, entries);
-    let mut found: Vec<(u64, u64)> = Vec::new();
-    if !gaps.is_empty() {
-        let table = UnwindTable::new(elf);
-        gaps.iter().for_each(|gap| table.functions_in(gap, &mut found));
-    }
-    if covers(code, start).is_some() && entries.binary_search_by_key(&start, |e| e.start).is_err() {
-        found.push((start, 0));
-    }
-    if found.is_empty() {
-        return;
-    }
-    entries.extend(found.into_iter().map(|(start, end)| Entry {
-        start,
-        end,
-        name: 0,
-        index: u32::MAX,
-        table: NameTable::None,
-        binding: Binding::Local,
-        kind: SymbolKind::Function,
-    }));
-    merge_aliases(entries);
-}
-
-/// What is longer than any alignment padding and covered by no sized symbol.
-const MIN_GAP: u64 = 64;
-
-fn gaps(elf: &Elf<'_>, code: &[LinkRange], cold: &[Entry], entries: &[Entry]) -> Vec<LinkRange> {
-    let mut covered = cold.iter().map(|part| (part.start, part.end)).collect::<Vec<_>>();
-    covered.sort_unstable();
-    let mut gaps = Vec::new();
-    for range in code.iter().filter(|range| !elf.is_stub(range.start)) {
-        let (mut at, end) = (range.start.0, range.end.0);
-        let from_entries = entries.partition_point(|e| e.start < at);
-        let from_cold = covered.partition_point(|part| part.0 < at);
-        let mut own = entries
-            .get(from_entries..)
-            .unwrap_or_default()
-            .iter()
-            .map(|e| (e.start, e.end))
-            .peekable();
-        let mut moved = covered
-            .get(from_cold..)
-            .unwrap_or_default()
-            .iter()
-            .copied()
-            .peekable();
-        loop {
-            let next = match (own.peek(), moved.peek()) {
-                (Some(a), Some(b)) if b < a => moved.next(),
-                (Some(_), _) => own.next(),
-                (None, _) => moved.next(),
-            };
-            let (start, stop) = next.filter(|(start, _)| *start < end).unwrap_or((end, end));
-            if start.saturating_sub(at) >= MIN_GAP {
-                gaps.push(LinkAddr(at)..LinkAddr(start));
-            }
-            at = at.max(stop).max(start);
-            if start >= end {
-                break;
-            }
-        }
-    }
-    gaps
-}
-
-/// Makes ranges disjoint: a function ends where the next begins. One that begins inside another (a second
-/// entry into the same code) takes over the rest of it.
-fn settle_ends(code: &[LinkRange], cold: &[Entry], entries: &mut [Entry]) {
-    let mut cold_starts: Vec<u64> = cold.iter().map(|part| part.start).collect();
-    cold_starts.sort_unstable();
-    let mut reach = 0;
-    for at in 0..entries.len() {
-        let next = entries.get(at + 1).map_or(u64::MAX, |next| next.start);
-        let Some(entry) = entries.get_mut(at) else { break };
-        let limit = covers(code, entry.start)
-            .map_or(entry.start, |range| range.end.0)
-            .min(next);
-        if entry.end <= entry.start {
-            let next_cold = cold_starts.partition_point(|start| *start <= entry.start);
-            entry.end = limit
-                .min(cold_starts.get(next_cold).copied().unwrap_or(u64::MAX))
-                .max(reach.min(limit));
-        }
-        reach = reach.max(entry.end);
-        entry.end = reach.min(limit);
-        if reach <= next {
-            reach = 0;
-        }
+    fn name(&self, id: FunctionId) -> Option<&'a str> {
+        self.table.name_at(self.symbol(id)?.st_name.get(LE))
     }
 }

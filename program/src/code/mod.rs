@@ -1,7 +1,7 @@
 //! Machine code as functions, blocks and accesses.
 //!
-//! - [`functions`] knows where functions begin and end, with the help of `cold` (parts moved out of them)
-//!   and `unwind` (what the unwind tables add)
+//! - [`functions`] knows where functions begin and end: `index` finds them, with the help of `cold` (parts
+//!   moved out of them) and `unwind` (what the unwind tables add)
 //! - [`names`] demangles
 //! - [`flow`] is the control flow of one function: `descent` reads instructions, `jump_table`,
 //!   `switches` and `no_return` tell where they lead, `layout` makes blocks of them
@@ -17,6 +17,7 @@ mod context;
 mod descent;
 pub mod flow;
 pub mod functions;
+mod index;
 mod jump_table;
 mod layout;
 mod listing;

@@ -10,6 +10,7 @@ use super::ranges::RangeMap;
 use super::units::{Die, Unit, UnitId};
 use super::{Parameter, Sources, SubprogramInfo, TypeId};
 use crate::addr::{LinkAddr, LinkRange};
+use crate::files::Reading;
 
 /// What one walk over a unit's entries finds.
 #[derive(Default)]
@@ -74,6 +75,7 @@ impl<'a> Sources<'a> {
     pub(super) fn index_of<'s>(&'s self, unit: &'s Unit<'a>) -> &'s UnitIndex {
         unit.index.get_or_init(|| {
             let mut index = UnitIndex::default();
+            self.files.expect(self.bytes_of(unit), Reading::Through);
             if let Err(error) = self.walk(unit, &mut index) {
                 let offset = unit.gimli.header.offset().0;
                 self.problem(format!(

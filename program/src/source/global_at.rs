@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use super::units::Die;
 use super::{Sources, VarLocation, Variable};
 use crate::addr::LinkAddr;
+use crate::files::Reading;
 
 impl Sources<'_> {
     /// The variable that holds an address, and how far into it the address is.
@@ -73,6 +74,7 @@ impl Sources<'_> {
         let mut expression = vec![gimli::DW_OP_addr.0];
         expression.extend_from_slice(&operand);
         let info = self.dwarf.debug_info.reader().slice();
+        self.files.expect(info, Reading::Through);
         let in_entries = memmem::find_iter(info, &expression);
         let units = in_entries.filter_map(|offset| Some(self.main_units().find(DebugInfoOffset(offset))?.0));
         let mut units: BTreeSet<u32> = units.collect();

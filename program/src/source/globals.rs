@@ -9,6 +9,7 @@ use super::paths;
 use super::units::{Die, Reader, Unit};
 use super::{Sources, VarLocation, Variable, VariableKind};
 use crate::addr::LinkAddr;
+use crate::files::Reading;
 
 /// Symbols of one plain name that are looked up one by one; each costs a search of the debug information.
 const MOST_SYMBOLS: usize = 16;
@@ -131,6 +132,7 @@ impl<'a> Sources<'a> {
     pub(super) fn globals_of<'s>(&'s self, unit: &'s Unit<'a>) -> &'s Globals<'a> {
         unit.globals.get_or_init(|| {
             let mut globals = Globals::default();
+            self.files.expect(self.bytes_of(unit), Reading::Through);
             // What cannot be read was said by whoever read the functions.
             let _ = self.find_globals(unit, &mut globals);
             globals.placed.sort_unstable();

@@ -8,6 +8,7 @@ use gimli::{ColumnType, LineProgramHeader};
 use super::units::{Dwarf, Reader, Unit, UnitId};
 use super::{LineRow, Sources, paths};
 use crate::addr::{LinkAddr, LinkRange};
+use crate::files::Reading;
 
 /// Longer than any file system takes; what is longer is not a path.
 const LONGEST_PIECE: usize = 4096;
@@ -241,6 +242,8 @@ impl<'a> Sources<'a> {
                 self.problem("line tables overlap: the rest is left out".to_owned());
                 return LineTable::default();
             }
+            let bytes = program.header().raw_program_buf().slice();
+            self.files.expect(bytes, Reading::Through);
             let (table, failure) = LineTable::run(program, unit.gimli.comp_dir);
             if let Some(error) = failure {
                 let name = unit

@@ -12,7 +12,7 @@ use super::units::{Dwarf, Reader};
 use super::{DebugStatus, Sources};
 use crate::addr::BuildId;
 use crate::elf::{Elf, compressed};
-use crate::files::{FileRequest, Files};
+use crate::files::{FileRequest, Files, Reading};
 
 /// What even the smallest file may cost.
 const SLACK: usize = 1 << 16;
@@ -52,6 +52,12 @@ impl<'a> Sections<'a> {
         let mut joined = data.to_vec();
         rest.iter().for_each(|more| joined.extend_from_slice(more));
         Some(files.keep(joined))
+    }
+
+    /// The sections of which a question needs the parts of one unit, and their headers.
+    fn scattered(&self) -> impl Iterator<Item = &'a [u8]> {
+        let names = [".debug_info", ".debug_line"].into_iter();
+        names.filter_map(|name| self.elf.section_by_name(name)?.data().ok())
     }
 
     fn build_id(&self) -> Option<BuildId> {
@@ -94,6 +100,8 @@ impl<'a> Sources<'a> {
         let mut images = vec![elf.bytes()];
         let separate = found.iter().filter(|found| found.status != DebugStatus::InFile);
         images.extend(separate.map(|found| found.sections.bytes));
+        let scattered = found.iter().flat_map(|found| found.sections.scattered());
+        scattered.for_each(|section| files.expect(section, Reading::Scattered));
         let (dwarf, status) = match found {
             Some(found) => (load_dwarf(&found.sections, files, &mut problems), found.status),
             None => (empty(), DebugStatus::Missing { tried }),
@@ -117,6 +125,7 @@ impl<'a> Sources<'a> {
             main: OnceLock::new(),
             types: OnceLock::new(),
             supplementary: OnceLock::new(),
+            start: elf.entry(),
             unit_ranges: OnceLock::new(),
             signatures: OnceLock::new(),
             split: OnceLock::new(),

@@ -41,6 +41,7 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use crate::addr::LinkAddr;
 use crate::files::Files;
 use budget::Budget;
 pub use facts::{
@@ -72,6 +73,8 @@ pub struct Sources<'a> {
     main: OnceLock<UnitTable<'a>>,
     types: OnceLock<UnitTable<'a>>,
     supplementary: OnceLock<UnitTable<'a>>,
+    /// Where the process starts.
+    start: LinkAddr,
     unit_ranges: OnceLock<UnitRanges<'a>>,
     signatures: OnceLock<HashMap<u64, Die>>,
     split: Slots<SplitUnit<'a>>,

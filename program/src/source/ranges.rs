@@ -4,12 +4,13 @@ use std::collections::HashSet;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use gimli::{ArangeHeader, UnitHeader, UnitType};
+use gimli::{ArangeHeader, Section as _, UnitHeader, UnitType};
 use rayon::prelude::*;
 
 use super::Sources;
 use super::units::Reader;
 use crate::addr::{LinkAddr, LinkRange};
+use crate::files::Reading;
 
 /// A map from address ranges, which may overlap, to numbers.
 #[derive(Default)]
@@ -99,7 +100,6 @@ impl<'a> UnitSet<'a> {
 }
 
 /// Which units cover which addresses, as far as it was asked for.
-#[derive(Default)]
 pub(super) struct UnitRanges<'a> {
     /// By first range.
     sets: Vec<UnitSet<'a>>,
@@ -108,7 +108,13 @@ pub(super) struct UnitRanges<'a> {
     /// Everything, for questions that a look at the likely units does not answer.
     all: OnceLock<RangeMap>,
     hard_questions: AtomicU32,
+    /// The code that a process starts with.
+    start: LinkRange,
 }
+
+/// Every stack of a main thread ends in the C library's `_start`, so short and without debug information. A
+/// program that brings its own is found like any other code.
+const START_CODE: u64 = 64;
 
 /// Hard questions that are answered by looking through the table before it gets sorted.
 const HARD_QUESTIONS: u32 = 8;
@@ -139,6 +145,9 @@ impl<'a> UnitRanges<'a> {
 
     /// All units that cover an address.
     pub fn all_at(&self, addr: LinkAddr) -> Vec<u32> {
+        if self.start.contains(&addr) {
+            return self.likely_at(addr).collect();
+        }
         if self.hard_questions.fetch_add(1, Ordering::Relaxed) >= HARD_QUESTIONS {
             return self.all().at(addr).collect();
         }
@@ -169,6 +178,10 @@ impl<'a> Sources<'a> {
     pub(super) fn unit_ranges(&self) -> &UnitRanges<'a> {
         self.unit_ranges.get_or_init(|| {
             let sets = self.sets();
+            // The headers of all units were looked at, a page or more for each.
+            for section in [self.dwarf.debug_aranges.reader(), self.dwarf.debug_info.reader()] {
+                self.files.expect(section.slice(), Reading::Over);
+            }
             let covered: HashSet<u32> = sets.iter().map(|set| set.unit).collect();
             let units = self.main_units();
             let missing = (0..).zip(&units.headers).filter(|(index, header)| {
@@ -185,10 +198,13 @@ impl<'a> Sources<'a> {
                         .map(|range| (range, *index))
                 })
                 .collect();
+            let start = self.start..LinkAddr(self.start.0.saturating_add(START_CODE));
             UnitRanges {
                 sets,
                 others: RangeMap::new(found),
-                ..UnitRanges::default()
+                start,
+                all: OnceLock::new(),
+                hard_questions: AtomicU32::new(0),
             }
         })
     }

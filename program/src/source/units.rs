@@ -355,6 +355,15 @@ impl<'a> Sources<'a> {
         quick.or_else(|| self.open(id, &self.dwarf, *header))
     }
 
+    /// Header and entries of a unit of the file itself.
+    pub(super) fn bytes_of(&self, unit: &Unit<'a>) -> &'a [u8] {
+        let header = &unit.gimli.header;
+        let section = self.dwarf_of(unit).debug_info.reader().slice();
+        let start = header.offset().0;
+        let end = start.saturating_add(header.length_including_self());
+        section.get(start..end).unwrap_or_default()
+    }
+
     /// The sections that a unit's forms refer to.
     pub(super) fn dwarf_of<'s>(&'s self, unit: &'s Unit<'a>) -> &'s Dwarf<'a> {
         match unit.id {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use elsa::sync::{FrozenMap, FrozenVec};
-use program::{FileRequest, Files};
+use program::{FileRequest, Files, Reading};
 
 use super::lookup;
 use super::mapped::{FileError, MappedFile};
@@ -62,6 +62,10 @@ impl Files for HostFiles {
 
     fn keep(&self, bytes: Vec<u8>) -> &[u8] {
         self.kept.push_get(bytes)
+    }
+
+    fn expect(&self, bytes: &[u8], reading: Reading) {
+        self.own.iter().for_each(|file| file.expect(bytes, reading));
     }
 
     fn tried(&self, request: &FileRequest) -> Vec<String> {

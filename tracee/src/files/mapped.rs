@@ -3,10 +3,11 @@
 
 use std::fs::File;
 use std::io;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 
-use memmap2::Mmap;
+use memmap2::{Advice, Mmap, UncheckedAdvice};
+use program::Reading;
 use thiserror::Error;
 
 /// A file that could not be opened.
@@ -61,6 +62,37 @@ impl MappedFile {
         let map = unsafe { Mmap::map(&file) }.map_err(unreadable)?;
         Ok(Self { map: Some(map) })
     }
+
+    /// Tells the kernel how a part of the file is going to be read. Bytes that are not of this file are left
+    /// alone. A refusal costs speed, nothing else.
+    pub fn expect(&self, part: &[u8], reading: Reading) {
+        let Some(map) = &self.map else { return };
+        let Some(range) = pages_within(map, part, reading) else {
+            return;
+        };
+        // Advice cannot be wrong, only useless: nobody waits for what the kernel makes of it.
+        let _ = match reading {
+            Reading::Scattered => map.advise_range(Advice::Random, range.start, range.len()),
+            Reading::Through => map.advise_range(Advice::WillNeed, range.start, range.len()),
+            // SAFETY: the mapping is private, read-only and of a file: whoever looks at such a page again
+            // gets the file's bytes again, as after any page that the kernel took away by itself.
+            Reading::Over => unsafe {
+                map.unchecked_advise_range(UncheckedAdvice::DontNeed, range.start, range.len())
+            },
+        };
+    }
+}
+
+/// The pages of a mapping that a part of it lies in; for what is over, those that it fills.
+fn pages_within(map: &[u8], part: &[u8], reading: Reading) -> Option<Range<usize>> {
+    const PAGE: usize = 4096;
+    let start = part.as_ptr().addr().checked_sub(map.as_ptr().addr())?;
+    let end = start.checked_add(part.len()).filter(|end| *end <= map.len())?;
+    let (start, end) = match reading {
+        Reading::Over => (start.next_multiple_of(PAGE), end / PAGE * PAGE),
+        Reading::Scattered | Reading::Through => (start / PAGE * PAGE, end),
+    };
+    (start < end).then_some(start..end)
 }
 
 impl Deref for MappedFile {
@@ -68,5 +100,34 @@ impl Deref for MappedFile {
 
     fn deref(&self) -> &[u8] {
         self.map.as_deref().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_is_about_whole_pages_of_the_file() {
+        let map = vec![0; 3 * 4096 + 10];
+        let pages = |part: Range<usize>, reading| pages_within(&map, &map[part], reading);
+        assert_eq!(pages(100..5000, Reading::Through), Some(0..5000));
+        assert_eq!(pages(100..9000, Reading::Over), Some(4096..8192));
+        assert_eq!(pages(100..5000, Reading::Over), None);
+        assert_eq!(
+            pages_within(&map[..4096], &map[4000..5000], Reading::Through),
+            None
+        );
+        assert_eq!(pages_within(&map[4096..], &map[..5000], Reading::Through), None);
+    }
+
+    #[test]
+    fn bytes_are_there_again_after_they_were_over() {
+        let path = std::env::current_exe().unwrap();
+        let file = MappedFile::open(&path).unwrap();
+        for reading in [Reading::Scattered, Reading::Through, Reading::Over] {
+            file.expect(&file, reading);
+        }
+        assert!(*file == *std::fs::read(&path).unwrap());
     }
 }

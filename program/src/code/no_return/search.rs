@@ -6,10 +6,12 @@ use super::super::context::Context;
 use super::super::flow::Target;
 use super::super::functions::FunctionId;
 use crate::addr::LinkAddr;
-use crate::elf::SymbolKind;
 
 /// Larger functions are taken to return: the ones that do not are small wrappers.
 const MAX_SIZE: usize = 4096;
+
+/// So are functions that call so many others on the way: to know of them all would be to know most of the program.
+const MAX_CALLS: u32 = 16;
 
 /// Whether no path of a function leads to a return, given which of the functions that it calls never return.
 /// `is_never` is asked for every function of this file that is called on the way to the first return found.
@@ -22,7 +24,7 @@ pub(super) fn has_no_way_out(
         return false;
     };
     let size = entry.end.saturating_sub(entry.start);
-    if entry.kind == SymbolKind::IndirectFunction || size == 0 || size >= MAX_SIZE as u64 {
+    if entry.resolver || size == 0 || size >= MAX_SIZE as u64 {
         return false;
     }
     let Some(bytes) = context.elf.bytes_at(LinkAddr(entry.start), size) else {
@@ -34,6 +36,7 @@ pub(super) fn has_no_way_out(
         bytes,
         seen: Offsets::default(),
         open: Offsets::default(),
+        calls: 0,
         is_never,
     };
     !search.finds_return()
@@ -76,6 +79,8 @@ struct Search<'c, 'a, F> {
     bytes: &'a [u8],
     seen: Offsets,
     open: Offsets,
+    /// Calls of functions of this file so far.
+    calls: u32,
     is_never: F,
 }
 
@@ -101,6 +106,7 @@ impl<F: FnMut(FunctionId) -> bool> Search<'_, '_, F> {
                 }
                 at += instruction.len();
                 match self.step(&instruction) {
+                    _ if self.calls > MAX_CALLS => return true,
                     Step::Next => {}
                     Step::End => break,
                     Step::Leaves => return true,
@@ -154,7 +160,10 @@ impl<F: FnMut(FunctionId) -> bool> Search<'_, '_, F> {
 
     fn never_returns(&mut self, target: Target) -> bool {
         match target {
-            Target::Function(function) => (self.is_never)(function),
+            Target::Function(function) => {
+                self.calls += 1;
+                self.calls <= MAX_CALLS && (self.is_never)(function)
+            }
             Target::Import(import) => self.context.no_return.import(self.context.elf, import),
             Target::Unknown(_) | Target::Indirect => false,
         }
