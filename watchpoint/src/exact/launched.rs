@@ -31,6 +31,8 @@ pub struct LaunchedWatcher {
     events: Receiver<Result<Vec<Event>, WatchError>>,
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    /// What lets the program run.
+    go: Option<SyncSender<()>>,
 }
 
 impl LaunchedWatcher {
@@ -39,11 +41,14 @@ impl LaunchedWatcher {
     /// # Errors
     /// When it cannot be started, or the locations cannot be watched.
     pub fn start(launch: Launch, specs: Vec<WatchSpec>, mode: Mode) -> Result<(Self, Pipes), WatchError> {
-        Self::start_with(launch, specs, mode, Outlet::Stops)
+        let (mut watcher, pipes) = Self::prepare(launch, specs, mode, Outlet::Stops)?;
+        watcher.go();
+        Ok((watcher, pipes))
     }
 
-    /// The same, with the hits of perf events going somewhere else.
-    pub(crate) fn start_with(
+    /// The same, with the hits of perf events going somewhere else, and only as far as before the program's first
+    /// instruction.
+    pub(crate) fn prepare(
         launch: Launch,
         specs: Vec<WatchSpec>,
         mode: Mode,
@@ -51,6 +56,7 @@ impl LaunchedWatcher {
     ) -> Result<(Self, Pipes), WatchError> {
         let (sender, events) = sync_channel(BATCHES);
         let (ready, started) = sync_channel(1);
+        let (go, gate) = sync_channel(1);
         let over = Arc::new(AtomicBool::new(false));
         let sink = ChannelSink {
             sender,
@@ -63,7 +69,7 @@ impl LaunchedWatcher {
                     Mode::Compat => serve::<PtraceOwner>,
                     Mode::Exact | Mode::Observe => serve::<PerfOwner>,
                 };
-                serve(launch, specs, outlet, sink, &ready);
+                serve(launch, specs, outlet, sink, &Signals { ready, gate });
             });
         let thread = thread.map_err(WatchError::system("start a thread"))?;
         let (pid, pipes) = started.recv().map_err(|_| ended_early())??;
@@ -73,12 +79,20 @@ impl LaunchedWatcher {
             events,
             over,
             thread: Some(thread),
+            go: Some(go),
         };
         Ok((watcher, pipes))
     }
 }
 
 impl LaunchedWatcher {
+    /// Lets the program run.
+    pub(crate) fn go(&mut self) {
+        if let Some(go) = self.go.take() {
+            let _its_thread_tells_why = go.send(());
+        }
+    }
+
     /// All events that are there.
     pub(crate) fn drain(&mut self) -> Result<Vec<Event>, WatchError> {
         let mut all = Vec::new();
@@ -118,24 +132,29 @@ impl Launchable for PtraceOwner {
     }
 }
 
-type Started = SyncSender<Result<(Pid, Pipes), WatchError>>;
+/// How the two threads come together at the start.
+struct Signals {
+    ready: SyncSender<Result<(Pid, Pipes), WatchError>>,
+    gate: Receiver<()>,
+}
 
 fn serve<O: Launchable>(
     launch: Launch,
     specs: Vec<WatchSpec>,
     outlet: Outlet,
     mut sink: ChannelSink,
-    ready: &Started,
+    signals: &Signals,
 ) {
     let (mut engine, pipes) = match prepare::<O>(launch, specs, outlet) {
         Ok(prepared) => prepared,
         Err(error) => {
-            let _nobody_waits = ready.send(Err(error));
+            let _nobody_waits = signals.ready.send(Err(error));
             return;
         }
     };
     let pid = engine.tracer.pid();
-    if ready.send(Ok((pid, pipes))).is_err() {
+    let begun = engine.take_events();
+    if !sink.send(begun) || signals.ready.send(Ok((pid, pipes))).is_err() || signals.gate.recv().is_err() {
         return;
     }
     let first = engine

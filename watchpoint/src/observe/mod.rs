@@ -73,12 +73,18 @@ impl ObserveWatcher {
         values: Values,
     ) -> Result<(Self, Pipes), WatchError> {
         let source = Source::open(&specs, values)?;
-        let (watcher, pipes) = LaunchedWatcher::start_with(launch, specs, Mode::Observe, source.outlet())?;
-        let watcher = Self {
+        let (mut launched, pipes) = LaunchedWatcher::prepare(launch, specs, Mode::Observe, source.outlet())?;
+        let begun = launched.drain()?;
+        let mut watcher = Self {
             source,
-            side: Side::Launched(Box::new(watcher)),
+            side: Side::Launched(Box::new(launched)),
             ready: VecDeque::new(),
         };
+        // The ring must know what to read before there is a hit.
+        watcher.take_in(begun);
+        if let Side::Launched(launched) = &mut watcher.side {
+            launched.go();
+        }
         Ok((watcher, pipes))
     }
 

@@ -2,6 +2,7 @@
 
 mod arming;
 mod counters;
+mod forms;
 mod scenarios;
 mod support;
 mod watched;
