@@ -262,6 +262,10 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
                 self.exec(tid)?;
                 Resume::Deliver
             }
+            What::Exiting if tid == self.pid.first_thread() => {
+                self.look_at_modules();
+                Resume::Deliver
+            }
             What::ThreadExited => {
                 self.probes.forget(tid);
                 self.resumed_ns.remove(&tid);

@@ -186,6 +186,10 @@ fn prepare<O: Launchable>(
 ) -> Result<(Engine<Launched, O>, Pipes), WatchError> {
     let (mut tracer, pipes) = Tracer::launch(launch)?;
     let pid = tracer.pid();
+    if !matches!(outlet, Outlet::Stops) {
+        // Nobody stops at a hit: what was mapped then is looked at when the process ends.
+        tracer.tell_end(pid.first_thread())?;
+    }
     let modules = ModuleMap::of(pid)?;
     let (table, placed) = lay_out(&specs, &modules)?;
     let placed = contents(pid, placed);
