@@ -7,9 +7,9 @@ use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tracee::Tid;
 use tracee::process::{ModuleMap, Process, leave_session};
 use tracee::ptrace::{Attached, Tracer};
+use tracee::{Pid, Tid};
 
 use super::bytes::{Out, receive};
 use super::message::{Order, Said};
@@ -22,6 +22,9 @@ use crate::watcher::Event;
 
 /// How long threads may have stops to come after the events are gone.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How often a thread that blocks SIGTRAP is looked at before that is believed.
+const LOOKS: usize = 20;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 /// SIGTRAP, on every Linux.
 const SIGTRAP: i32 = 5;
 
@@ -79,12 +82,7 @@ fn prepare(order: Order) -> Result<Engine<Attached, PerfOwner>, WatchError> {
     let (table, placed) = lay_out(&specs, &modules)?;
     let placed = contents(pid, placed);
     let threads: Vec<Tid> = tracer.threads().map(|(_, tid)| tid).collect();
-    let process = Process::new(pid);
-    let blocks = |tid: &Tid| {
-        let status = process.thread_status(*tid);
-        status.is_ok_and(|status| status.blocked.contains(SIGTRAP))
-    };
-    if threads.iter().any(blocks) {
+    if blocks_traps(pid, &threads) {
         return Err(WatchError::BlocksTrap(pid));
     }
     let mut arms = Arms::new(table.wanted());
@@ -114,6 +112,23 @@ fn prepare(order: Order) -> Result<Engine<Attached, PerfOwner>, WatchError> {
             Err(error)
         }
     }
+}
+
+/// Whether a thread blocks SIGTRAP for good. The C library blocks everything for a moment when it creates a thread.
+fn blocks_traps(pid: Pid, threads: &[Tid]) -> bool {
+    let process = Process::new(pid);
+    let mut blocking = threads.to_vec();
+    for _ in 0..LOOKS {
+        blocking.retain(|tid| {
+            let status = process.thread_status(*tid);
+            status.is_ok_and(|status| status.blocked.contains(SIGTRAP))
+        });
+        if blocking.is_empty() {
+            return false;
+        }
+        std::thread::sleep(BETWEEN_LOOKS);
+    }
+    true
 }
 
 /// Leaves a process that could not be armed: some of its threads may have stops to come.

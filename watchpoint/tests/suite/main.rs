@@ -5,4 +5,5 @@ mod counters;
 mod forms;
 mod scenarios;
 mod support;
+mod unaware;
 mod watched;
