@@ -200,10 +200,13 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
                 None => {
                     let now = monotonic_ns();
                     self.idle_ns = now;
-                    self.out.push(Event::Complete(now.saturating_sub(SLACK_NS)));
+                    if self.owner.stops() {
+                        self.out.push(Event::Complete(now.saturating_sub(SLACK_NS)));
+                    }
                     // Written without a hit of ours: by the kernel, or where hits do not stop anybody.
                     self.follow_pointers(true)?;
-                    if !sink.send(std::mem::take(&mut self.out)) {
+                    // A reader that sleeps must not hold up a process whose hits go elsewhere.
+                    if !self.out.is_empty() && !sink.send(std::mem::take(&mut self.out)) {
                         return Ok(Over::Told);
                     }
                     self.wait(TICK)?

@@ -66,16 +66,25 @@ impl<'f> Session<'f> {
         let locations = request.locations.clone();
         let selected = select::start(request)?;
         let session = Self {
-            watcher: selected.watcher,
+            reason: selected.reason,
+            ..Self::over(selected.watcher, &locations, files)
+        };
+        Ok((session, selected.pipes))
+    }
+
+    /// The same over a watcher that is there already, of these locations.
+    #[must_use]
+    pub fn over(watcher: Box<dyn Watcher>, locations: &[WatchSpec], files: &'f CodeFiles) -> Self {
+        Self {
+            watcher,
             code: ProcessCode::new(files),
-            decoder: Decoder::new(&locations),
+            decoder: Decoder::new(locations),
             orderer: Orderer::default(),
             locations: locations.len(),
             journal: Journal::new(locations.len()),
-            reason: selected.reason,
+            reason: None,
             ended: None,
-        };
-        Ok((session, selected.pipes))
+        }
     }
 
     /// The process.

@@ -1,10 +1,17 @@
 //! Four threads with a known number of accesses.
 
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
 use program::code::AccessKind;
-use tracee::ptrace::End;
+use tracee::Pid;
+use tracee::ptrace::{End, Launch, Stream};
+use watchpoint::code::CodeFiles;
+use watchpoint::observe::{ObserveWatcher, Values};
+use watchpoint::session::Session;
 use watchpoint::{Hit, Mode, Trigger};
 
-use crate::watched::{Outcome, Program, attach, launch};
+use crate::watched::{Outcome, Program, attach, launch, to_end, wait_until_it_reads};
 
 const THREADS: usize = 4;
 const ROUNDS: usize = 100;
@@ -143,6 +150,54 @@ fn exchanges_launched() {
 fn exchanges_attached() {
     check_exchange(Attached, Mode::Exact);
     check_exchange(Attached, Mode::Observe);
+}
+
+/// Without a program in the kernel: values are those that registers tell.
+#[test]
+fn plain_observed_by_perf_alone() {
+    let program = Program::compile("counters.c", "-O1");
+    let locations = vec![program.global("counter", 8, Trigger::ReadWrite)];
+    let launch = Launch::new(program.path())
+        .args(["plain", "100"])
+        .stdin(Stream::Null)
+        .stdout(Stream::Null);
+    let watcher = ObserveWatcher::launch(launch, locations.clone(), Values::OfRegisters);
+    let (watcher, _) = watcher.expect("the program can be watched");
+    assert!(!watcher.sees_memory());
+    let files = CodeFiles::default();
+    let mut session = Session::over(Box::new(watcher), &locations, &files);
+    let (hits, end) = to_end(&mut session);
+    assert_eq!((end, session.summary().lost), (End::Exited(7), 0));
+    let first = hits.iter().map(|hit| hit.tid).min();
+    let workers: Vec<&Hit> = hits.iter().filter(|hit| Some(hit.tid) != first).collect();
+    assert_eq!(workers.len(), 2 * THREADS * ROUNDS);
+    assert_consistent(&workers);
+}
+
+/// Nobody reads the ring while it overflows: what does not fit is counted.
+#[test]
+fn what_finds_no_room_is_counted() {
+    const MANY: usize = 6000;
+    let program = Program::compile("counters.c", "-O1");
+    let mut child = Command::new(program.path())
+        .args(["increment", &MANY.to_string(), "wait"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    wait_until_it_reads(child.id());
+    let locations = vec![program.global("counter", 8, Trigger::Write)];
+    let watcher = ObserveWatcher::attach(Pid(child.id()), locations.clone(), Values::All);
+    let watcher = watcher.expect("the process can be watched");
+    let mut stdin = child.stdin.take().expect("it was asked for");
+    stdin.write_all(b"\n").expect("the program reads");
+    child.wait().expect("the program ends");
+    let files = CodeFiles::default();
+    let mut session = Session::over(Box::new(watcher), &locations, &files);
+    let (hits, _) = to_end(&mut session);
+    let summary = session.summary();
+    assert!(summary.lost > 0, "the ring had room for all");
+    assert_eq!(hits.len() as u64 + summary.lost, (THREADS * MANY) as u64);
 }
 
 /// 200 threads that come and go: each is watched from its first instruction on.
