@@ -10,6 +10,7 @@ use watchpoint::arm::{Armament, arm};
 use watchpoint::watcher::{Expression, Probe};
 use watchpoint::{Address, Hit, Mode, Trigger, WatchSpec};
 
+use crate::support::can_watch;
 use crate::watched::{Outcome, Program, attach, launch};
 
 /// The compiled program as a model, which lives as long as the test process.
@@ -78,6 +79,9 @@ fn expect(accesses: &[(&str, u64)]) -> Vec<(String, u64)> {
 
 #[test]
 fn at_a_functions_entry() {
+    if !can_watch() {
+        return;
+    }
     let program = Program::compile("arming.c", "-O1");
     let model = model(&program);
     let at_entry = probe(model, entry_of(model, "finish"), Register::RDI, 8, true);
@@ -106,6 +110,9 @@ fn after_malloc(model: &Model<'_>) -> LinkAddr {
 
 #[test]
 fn after_an_allocation() {
+    if !can_watch() {
+        return;
+    }
     let program = Program::compile("arming.c", "-O1");
     let model = model(&program);
     for mode in [Mode::Exact, Mode::Observe] {
@@ -122,6 +129,9 @@ fn after_an_allocation() {
 
 #[test]
 fn of_a_running_process() {
+    if !can_watch() {
+        return;
+    }
     let program = Program::compile("arming.c", "-O1");
     let model = model(&program);
     let allocated = probe(model, after_malloc(model), Register::RAX, 8, false);
@@ -167,6 +177,9 @@ fn behind_argument(plan: &Plan, armament: &Armament, behind: i64) -> WatchSpec {
 
 #[test]
 fn a_threads_argument_is_known_where_it_was_allocated() {
+    if !can_watch() {
+        return;
+    }
     let program = Program::compile("arming.c", "-O1 -fno-inline");
     let model = model(&program);
     let plan = plan(model, "worker");

@@ -11,6 +11,7 @@ use watchpoint::observe::{ObserveWatcher, Values};
 use watchpoint::session::Session;
 use watchpoint::{Hit, Mode, Trigger};
 
+use crate::support::can_watch;
 use crate::watched::{Outcome, Program, attach, launch, to_end, wait_until_it_reads};
 
 const THREADS: usize = 4;
@@ -114,6 +115,9 @@ fn check_exchange(how: Way, mode: Mode) {
 
 #[test]
 fn plain_launched() {
+    if !can_watch() {
+        return;
+    }
     check_plain(Launched, Mode::Exact);
     check_plain(Launched, Mode::Observe);
     check_plain(Launched, Mode::Compat);
@@ -121,12 +125,18 @@ fn plain_launched() {
 
 #[test]
 fn plain_attached() {
+    if !can_watch() {
+        return;
+    }
     check_plain(Attached, Mode::Exact);
     check_plain(Attached, Mode::Observe);
 }
 
 #[test]
 fn increments_launched() {
+    if !can_watch() {
+        return;
+    }
     check_atomic("increment", Launched, Mode::Exact);
     check_atomic("fetch", Launched, Mode::Exact);
     check_atomic("increment", Launched, Mode::Observe);
@@ -135,12 +145,18 @@ fn increments_launched() {
 
 #[test]
 fn increments_attached() {
+    if !can_watch() {
+        return;
+    }
     check_atomic("increment", Attached, Mode::Exact);
     check_atomic("fetch", Attached, Mode::Observe);
 }
 
 #[test]
 fn exchanges_launched() {
+    if !can_watch() {
+        return;
+    }
     check_exchange(Launched, Mode::Exact);
     check_exchange(Launched, Mode::Observe);
     check_exchange(Launched, Mode::Compat);
@@ -148,6 +164,9 @@ fn exchanges_launched() {
 
 #[test]
 fn exchanges_attached() {
+    if !can_watch() {
+        return;
+    }
     check_exchange(Attached, Mode::Exact);
     check_exchange(Attached, Mode::Observe);
 }
@@ -155,6 +174,9 @@ fn exchanges_attached() {
 /// Without a program in the kernel: values are those that registers tell.
 #[test]
 fn plain_observed_by_perf_alone() {
+    if !can_watch() {
+        return;
+    }
     let program = Program::compile("counters.c", "-O1");
     let locations = vec![program.global("counter", 8, Trigger::ReadWrite)];
     let launch = Launch::new(program.path())
@@ -177,6 +199,9 @@ fn plain_observed_by_perf_alone() {
 /// Nobody reads the ring while it overflows: what does not fit is counted.
 #[test]
 fn what_finds_no_room_is_counted() {
+    if !can_watch() {
+        return;
+    }
     const MANY: usize = 6000;
     let program = Program::compile("counters.c", "-O1");
     let mut child = Command::new(program.path())
@@ -225,17 +250,26 @@ fn check_visitors(how: Way, mode: Mode) {
 
 #[test]
 fn visitors_exact() {
+    if !can_watch() {
+        return;
+    }
     check_visitors(Launched, Mode::Exact);
     check_visitors(Attached, Mode::Exact);
 }
 
 #[test]
 fn visitors_observe() {
+    if !can_watch() {
+        return;
+    }
     check_visitors(Launched, Mode::Observe);
     check_visitors(Attached, Mode::Observe);
 }
 
 #[test]
 fn visitors_compat() {
+    if !can_watch() {
+        return;
+    }
     check_visitors(Launched, Mode::Compat);
 }

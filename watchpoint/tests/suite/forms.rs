@@ -3,6 +3,7 @@
 use tracee::ptrace::End;
 use watchpoint::{Hit, Mode, Trigger};
 
+use crate::support::can_watch;
 use crate::watched::{Outcome, Program, launch};
 
 const FULL: u64 = 0x1111_1111_1111_1111;
@@ -100,15 +101,24 @@ fn check(mode: Mode) {
 
 #[test]
 fn exact() {
+    if !can_watch() {
+        return;
+    }
     check(Mode::Exact);
 }
 
 #[test]
 fn observe() {
+    if !can_watch() {
+        return;
+    }
     check(Mode::Observe);
 }
 
 #[test]
 fn compat() {
+    if !can_watch() {
+        return;
+    }
     check(Mode::Compat);
 }

@@ -3,6 +3,7 @@
 mod arming;
 mod counters;
 mod forms;
+mod libraries;
 mod scenarios;
 mod support;
 mod unaware;

@@ -5,6 +5,27 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use failsketch_tests::skip::skipped;
+use tracee::Tid;
+use tracee::bpf::{HitProgram, HitRing};
+use tracee::perf::{Breakpoint, Delivery, Follow, Range, Start, Trigger};
+
+/// Whether this host lets processes be watched in all the ways that the tests use; says so when it does not.
+pub fn can_watch() -> bool {
+    let nowhere = || Range::new(program::RunAddr(0x1000), 1).map(Trigger::Write);
+    let breakpoint = nowhere().and_then(|nowhere| {
+        let delivery = Delivery::Stop { cookie: 0 };
+        Breakpoint::open(Tid::this(), nowhere, delivery, Follow::Threads, Start::Disabled)
+    });
+    let program = HitRing::new(4096, 8).and_then(|ring| HitProgram::for_breakpoints(&ring, 0));
+    if let Err(error) = &breakpoint {
+        skipped(&error.to_string());
+    } else if let Err(error) = &program {
+        skipped(&error.to_string());
+    }
+    breakpoint.is_ok() && program.is_ok()
+}
+
 /// A folder that goes when the test ends.
 pub struct Folder(PathBuf);
 

@@ -11,10 +11,14 @@ use watchpoint::code::CodeFiles;
 use watchpoint::session::{Request, Session};
 use watchpoint::{Mode, ModeRequest, Target, Trigger, WatchError};
 
+use crate::support::can_watch;
 use crate::watched::{LIMIT, Program, attach, keeper, launch, to_end, wait_until_it_reads};
 
 #[test]
 fn its_own_traps_reach_it() {
+    if !can_watch() {
+        return;
+    }
     let program = Program::compile("signals.c", "-O1");
     let counter = || vec![program.global("counter", 8, Trigger::Write)];
     for outcome in [
@@ -32,6 +36,9 @@ fn its_own_traps_reach_it() {
 
 #[test]
 fn hits_while_it_blocks_traps_are_counted_as_lost() {
+    if !can_watch() {
+        return;
+    }
     let program = Program::compile("signals.c", "-O1");
     let counter = || vec![program.global("counter", 8, Trigger::Write)];
     for outcome in [
@@ -48,6 +55,9 @@ fn hits_while_it_blocks_traps_are_counted_as_lost() {
 /// A process that blocks SIGTRAP is not watched in exact mode, and automatically in observe mode.
 #[test]
 fn a_process_that_blocks_traps_is_observed() {
+    if !can_watch() {
+        return;
+    }
     let program = Program::compile("blocker.c", "-O1");
     let mut child = Command::new(program.path())
         .stdin(Stdio::piped())
@@ -77,6 +87,9 @@ fn a_process_that_blocks_traps_is_observed() {
 
 #[test]
 fn a_session_that_stops_leaves_it_running() {
+    if !can_watch() {
+        return;
+    }
     let program = Program::compile("steady.c", "-O1");
     for mode in [Mode::Exact, Mode::Observe] {
         let child = Command::new(program.path())
@@ -141,6 +154,9 @@ fn kill_front(program: &Program, mode: &str, after: Duration) {
 
 #[test]
 fn the_front_may_be_killed_at_any_instant() {
+    if !can_watch() {
+        return;
+    }
     let program = Program::compile("steady.c", "-O1");
     for step in 0..12 {
         // Spread over starting, arming, hits and leaving; uneven, so that no rhythm is met.
@@ -152,6 +168,9 @@ fn the_front_may_be_killed_at_any_instant() {
 
 #[test]
 fn who_cannot_be_watched_is_said() {
+    if !can_watch() {
+        return;
+    }
     let attempt = |pid, mode| {
         let files = CodeFiles::default();
         let request = Request {
