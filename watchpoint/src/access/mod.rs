@@ -136,11 +136,13 @@ fn judge(trap: &Trap<'_>, (instruction, origin): (Instruction, Origin)) -> Optio
                 }
             }
             Reach::Somewhere(range, len) => {
-                let touched = trap.locations.iter().enumerate().filter(|(_, location)| {
+                // Another location in the range may be untouched: only the reported one is told about.
+                let touched = reported.filter(|&index| {
+                    let location = &trap.locations[index];
                     let overlaps = location.addr.0 < range.end && range.start < location.end();
                     overlaps && can_trigger(location, operand.kind)
                 });
-                for (location, _) in touched {
+                if let Some(location) = touched {
                     certainty = certainty.max(Certainty::InRange);
                     touch(location, None, len);
                 }
