@@ -11,7 +11,7 @@ mod search;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::hit::Hit;
+use crate::hit::{Hit, Provenance, Value};
 use crate::values::Update;
 use chain::Chain;
 
@@ -44,6 +44,8 @@ pub struct Orderer {
     waiting: usize,
     chain: Chain,
     last_seq: u64,
+    /// In order already, from the first on whose value the next one may tell.
+    unsettled: Vec<Hit>,
 }
 
 impl Orderer {
@@ -70,14 +72,22 @@ impl Orderer {
     /// `complete_ns` has been pushed. Those that overlap with other threads' are kept for a while: a later hit
     /// may tell their order.
     pub fn ready(&mut self, complete_ns: u64) -> Vec<Hit> {
-        let mut out = Vec::new();
+        let mut out = std::mem::take(&mut self.unsettled);
+        self.put_in_order(complete_ns, &mut out);
+        let old_ns = complete_ns.saturating_sub(2 * PATIENCE_NS);
+        let settled = settled(&out, old_ns);
+        self.unsettled = out.split_off(settled);
+        out
+    }
+
+    fn put_in_order(&mut self, complete_ns: u64, out: &mut Vec<Hit>) {
         loop {
             let full = self.waiting >= MOST_WAITING;
             let old_ns = complete_ns.saturating_sub(PATIENCE_NS);
             let old = full || self.earliest_report().is_some_and(|time| time <= old_ns);
             let alone = self.alone(complete_ns);
             if alone == 0 && !old {
-                return out;
+                return;
             }
             let found = search::order(&self.threads, &self.chain, HORIZON);
             let aged = found.iter().take_while(|step| step.time_ns <= old_ns).count();
@@ -89,10 +99,10 @@ impl Orderer {
             };
             let keep = aged.max(alone);
             if keep == 0 {
-                return out;
+                return;
             }
             let taken = found.into_iter().take(keep).collect();
-            self.take(taken, &mut out);
+            self.take(taken, out);
         }
     }
 
@@ -138,7 +148,51 @@ impl Orderer {
             pending.hit.order_uncertain = step.uncertain;
             self.last_seq += 1;
             pending.hit.seq = self.last_seq;
+            if !step.uncertain {
+                tell_back(&pending.hit, out);
+            }
             out.push(pending.hit);
+        }
+    }
+}
+
+/// How many of the first hits are not told anything more by later ones; those up to `old_ns` do not wait.
+fn settled(hits: &[Hit], old_ns: u64) -> usize {
+    let mut followed = Vec::new();
+    let mut settled = hits.len();
+    for (at, hit) in hits.iter().enumerate().rev() {
+        let open = is_open(hit) && !followed.contains(&hit.location);
+        if open && hit.time_ns > old_ns {
+            settled = at;
+        }
+        if !followed.contains(&hit.location) {
+            followed.push(hit.location);
+        }
+    }
+    settled
+}
+
+/// Whether the next access can tell what this one saw or left behind.
+fn is_open(hit: &Hit) -> bool {
+    hit.access.is_some() && hit.value.is_some_and(|value| !value.is_exact())
+}
+
+/// What an access found is what the last one before it left there: where that one could not tell for certain (an
+/// exchange keeps what it found, not what it stored), now it is known. So it is for reads in between.
+fn tell_back(hit: &Hit, before: &mut [Hit]) {
+    let Some(found) = hit.before.filter(Value::is_exact) else {
+        return;
+    };
+    let here = before
+        .iter_mut()
+        .rev()
+        .filter(|other| other.location == hit.location);
+    for last in here.take_while(|last| is_open(last)) {
+        last.value = Some(Value::new(found.bits, Provenance::Computed));
+        // What memory seemed to say about it was about something later.
+        last.before = last.before.filter(Value::is_exact);
+        if last.access.is_some_and(|access| access.kind.writes()) {
+            break;
         }
     }
 }
