@@ -77,14 +77,14 @@ fn try_serve() -> io::Result<()> {
 
 fn prepare(order: Order) -> Result<Engine<Attached, PerfOwner>, WatchError> {
     let Order { pid, specs } = order;
+    if blocks_traps(pid) {
+        return Err(WatchError::BlocksTrap(pid));
+    }
     let tracer = Tracer::<Attached>::attach(pid, false)?;
     let modules = ModuleMap::of(pid)?;
     let (table, placed) = lay_out(&specs, &modules)?;
     let placed = contents(pid, placed);
     let threads: Vec<Tid> = tracer.threads().map(|(_, tid)| tid).collect();
-    if blocks_traps(pid, &threads) {
-        return Err(WatchError::BlocksTrap(pid));
-    }
     let mut arms = Arms::new(table.wanted());
     if let Some(first) = threads.first() {
         arms.look_at(*first)?;
@@ -115,9 +115,10 @@ fn prepare(order: Order) -> Result<Engine<Attached, PerfOwner>, WatchError> {
 }
 
 /// Whether a thread blocks SIGTRAP for good. The C library blocks everything for a moment when it creates a thread.
-fn blocks_traps(pid: Pid, threads: &[Tid]) -> bool {
+/// To be asked before attaching: once traced, a thread that creates another waits there for its tracer.
+fn blocks_traps(pid: Pid) -> bool {
     let process = Process::new(pid);
-    let mut blocking = threads.to_vec();
+    let mut blocking = process.threads().unwrap_or_default();
     for _ in 0..LOOKS {
         blocking.retain(|tid| {
             let status = process.thread_status(*tid);
