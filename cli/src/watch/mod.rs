@@ -17,7 +17,7 @@ use anyhow::{Context as _, Result};
 use sketch_render::term::Terminal;
 use sketch_render::watch as render;
 use tracee::process::ModuleMap;
-use tracee::ptrace::{End, Launch, Stream};
+use tracee::ptrace::{End, Launch, Stream, check_target};
 use tracee::{Pid, ProgramFiles};
 use watchpoint::code::CodeFiles;
 use watchpoint::session::{Keeper, Request, Session};
@@ -123,11 +123,12 @@ fn signals() -> Result<Arc<AtomicBool>> {
 
 fn running(args: &WatchArgs, pid: i32, files: &ProgramFiles) -> Result<(Target, Vec<Wanted>)> {
     let pid = Pid(u32::try_from(pid).unwrap_or(0));
+    check_target(pid)?;
     let modules = ProcessModules::new(files);
     if !args.var.is_empty() {
         modules.set(ModuleMap::of(pid)?);
     }
-    Ok((Target::Process(pid), wanted::in_process(args, &modules)?))
+    Ok((Target::Process(pid), wanted::in_process(args, pid, &modules)?))
 }
 
 fn started(args: &WatchArgs, files: &ProgramFiles) -> Result<(Target, Vec<Wanted>)> {

@@ -8,7 +8,8 @@ use std::process::Command;
 use anyhow::{Result, bail};
 use program::expression::{Expression, Place, PlaceError, Shape};
 use program::{Module, RunAddr};
-use tracee::ProgramFiles;
+use tracee::ptrace::check_target;
+use tracee::{Pid, ProgramFiles};
 
 use super::modules::{ProcessModules, only_module};
 use crate::args::WatchArgs;
@@ -45,12 +46,14 @@ impl Wanted {
 }
 
 /// What is to be watched in a process that runs.
-pub fn in_process(args: &WatchArgs, modules: &ProcessModules<'_>) -> Result<Vec<Wanted>> {
+pub fn in_process(args: &WatchArgs, pid: Pid, modules: &ProcessModules<'_>) -> Result<Vec<Wanted>> {
     let mut wanted = Vec::new();
     for name in &args.var {
         let expression = Expression::parse(name)?;
         let Some(executable) = modules.executable() else {
-            bail!("the executable of the process cannot be opened: give an address with --addr")
+            // It may have ended since it was looked at.
+            check_target(pid)?;
+            bail!("the executable of process {pid} cannot be opened: give an address with --addr")
         };
         let mut found = find(executable, &expression).map(|place| (None, place));
         if matches!(found, Err(PlaceError::Unknown { .. })) {
@@ -101,7 +104,7 @@ fn find(program: &program::Program<'_>, expression: &Expression) -> Result<Place
     let unknown = || PlaceError::Unknown {
         module: "the program".to_owned(),
         name: expression.name.clone(),
-        hint: "",
+        hint: String::new(),
     };
     Place::find(only_module(program).ok_or_else(unknown)?, expression)
 }

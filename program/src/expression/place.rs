@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use super::parse::{Expression, Step};
+use super::similar::similar;
 use super::value::Shape;
 use crate::addr::{LinkAddr, RunAddr};
 use crate::code::demangle_path;
@@ -38,8 +39,8 @@ pub enum PlaceError {
         module: String,
         /// The name.
         name: String,
-        /// What may be the reason.
-        hint: &'static str,
+        /// What may be the reason, or what may have been meant.
+        hint: String,
     },
     /// Several of that name.
     #[error("`{name}` is defined more than once; say which: {offers}")]
@@ -135,16 +136,7 @@ impl Place {
             }
         };
         let Some(symbol) = symbol else {
-            let hint = if module.has_debug_information() {
-                ""
-            } else {
-                " (it has no debug information: only global symbols are known)"
-            };
-            return Err(PlaceError::Unknown {
-                module: module.name().to_owned(),
-                name: name.to_owned(),
-                hint,
-            });
+            return Err(unknown(module, expression));
         };
         if symbol.kind == SymbolKind::ThreadLocal {
             return Err(PlaceError::ThreadLocal(name.to_owned()));
@@ -367,6 +359,27 @@ impl<'s, 'a> Walk<'s, 'a> {
             wanted: wanted.to_owned(),
             hint,
         }
+    }
+}
+
+fn unknown(module: &Module<'_>, expression: &Expression) -> PlaceError {
+    let name = expression.name.as_str();
+    let meant = similar(module, name);
+    let hint = if !meant.is_empty() {
+        let quoted: Vec<String> = meant.iter().map(|known| format!("`{known}`")).collect();
+        format!("; there is {}", quoted.join(", "))
+    } else if module.has_debug_information() {
+        String::new()
+    } else {
+        " (it has no debug information: only global symbols are known)".to_owned()
+    };
+    PlaceError::Unknown {
+        module: module.name().to_owned(),
+        name: match &expression.file {
+            Some(file) => format!("{file}:{name}"),
+            None => name.to_owned(),
+        },
+        hint,
     }
 }
 

@@ -22,7 +22,7 @@ impl Tracer<Attached> {
     /// # Errors
     /// When the process cannot be traced; none of its threads is then traced.
     pub fn attach(pid: Pid, follow_forks: bool) -> Result<Self, TraceError> {
-        check(pid)?;
+        check_target(pid)?;
         let alarm = Alarm::new().map_err(TraceError::refused("make a timer"))?;
         let mut tracer = Self::new(pid, alarm, follow_forks, Farewell::Resume);
         let options = if follow_forks { OPTIONS | FORKS } else { OPTIONS };
@@ -66,8 +66,11 @@ impl Tracer<Attached> {
     }
 }
 
-/// What can be said before trying.
-fn check(pid: Pid) -> Result<(), AttachError> {
+/// What can be said of a process before trying to watch or trace it.
+///
+/// # Errors
+/// Why it cannot be done.
+pub fn check_target(pid: Pid) -> Result<(), AttachError> {
     let process = Process::new(pid);
     let status = process.status().map_err(|_| AttachError::NoProcess(pid))?;
     if status.process != pid {

@@ -26,6 +26,7 @@ mod spawn;
 mod stop;
 mod tracer;
 
+pub use attach::check_target;
 pub use debug_registers::{DebugAccess, DebugLength, DebugSlot, DebugWatch};
 pub use error::{AttachError, LaunchError, TraceError};
 pub use launch::{Launch, Pipes, Stream};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracee::perf::{PerfError, ProbeEnd, ProbeFile, ProbeTarget, Uprobe};
 use tracee::process::{ExitWatch, Memory, ModuleMap, Process};
-use tracee::ptrace::{AttachError, End, TraceError};
+use tracee::ptrace::{End, TraceError, check_target};
 use tracee::{Pid, monotonic_ns};
 
 use super::source::Source;
@@ -40,7 +40,7 @@ impl Attached {
         specs: Vec<WatchSpec>,
         source: &Source,
     ) -> Result<(Self, Vec<Event>), WatchError> {
-        check(pid)?;
+        check_target(pid).map_err(TraceError::Attach)?;
         let exit = ExitWatch::of(pid)?;
         let modules = ModuleMap::of(pid)?;
         let (table, placed) = lay_out(&specs, &modules)?;
@@ -164,34 +164,6 @@ impl Attached {
         let counts = self.arms.counts().into_iter();
         counts.map(|(slot, count)| Event::Counted(slot, count)).collect()
     }
-}
-
-/// What can be said before trying.
-fn check(pid: Pid) -> Result<(), WatchError> {
-    let process = Process::new(pid);
-    let refused = |error: AttachError| WatchError::Trace(TraceError::Attach(error));
-    let status = process
-        .status()
-        .map_err(|_| refused(AttachError::NoProcess(pid)))?;
-    if status.process != pid {
-        return Err(refused(AttachError::NotFirst {
-            pid,
-            process: status.process,
-        }));
-    }
-    if status.kernel_thread {
-        return Err(refused(AttachError::KernelThread {
-            pid,
-            name: status.name,
-        }));
-    }
-    if process.is_zombie().unwrap_or(true) {
-        return Err(refused(AttachError::Zombie(pid)));
-    }
-    if process.is_32_bit().unwrap_or(false) {
-        return Err(refused(AttachError::ThirtyTwoBit(pid)));
-    }
-    Ok(())
 }
 
 /// Arms every thread of a running process. A thread that was listed was armed, or its creator was when it was
