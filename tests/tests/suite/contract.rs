@@ -1,6 +1,8 @@
 //! The JSON that other programs read: its fields and their types stay.
 
 use failsketch_tests::failing::{HangCore, fail};
+use failsketch_tests::target::Built;
+use failsketch_tests::watch::Watch;
 use failsketch_tests::{command, zoo};
 use serde_json::Value;
 
@@ -149,6 +151,62 @@ fn of_triage() {
         check("a thread", thread, &[("id", COUNT), ("role", TEXT_OR_NULL)], &[]);
     }
     check_steps(list(&sketch["steps"]), threads.len());
+}
+
+#[test]
+fn of_watch() {
+    let built = Built::c("names.c", "O0");
+    let watch = Watch::launch(
+        &built.command(&[]),
+        "auto",
+        &["plain_global", "pointed", "outer.share"],
+    );
+    let done = watch.0.finish();
+    assert_eq!(done.how(), "exit status 0", "{}", done.stderr);
+    let lines: Vec<Value> = done
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let (summary, hits) = lines.split_last().unwrap();
+    assert_eq!(hits.len(), 4, "{}", done.stdout);
+    let required = [
+        ("seq", COUNT),
+        ("time_ns", COUNT),
+        ("tid", COUNT),
+        ("pc", HEX),
+        ("statement", OBJECT),
+        ("access", TEXT),
+        ("addr", HEX),
+        (
+            "value",
+            ("a number, hexadecimal text or null", |value| {
+                value.is_number() || value.is_null() || is_hex(value)
+            }),
+        ),
+    ];
+    let optional = [("variable", TEXT), ("atomic", TRUTH), ("unordered", TRUTH)];
+    for (hit, seq) in hits.iter().zip(1..) {
+        check("a hit", hit, &required, &optional);
+        check_statement("a hit", &hit["statement"]);
+        assert_one_of(&hit["access"], &["R", "W", "RW"]);
+        assert_eq!(hit["seq"], seq);
+    }
+    assert_eq!(hits[1]["value"], 2.5, "a number with a fraction: {:#}", hits[1]);
+    assert!(is_hex(&hits[2]["value"]), "an address: {:#}", hits[2]);
+    let counts = [
+        ("hits", COUNT),
+        ("lost", COUNT),
+        ("late_armed", COUNT),
+        ("mode", TEXT),
+    ];
+    check(
+        "the summary",
+        &summary["summary"],
+        &counts,
+        &[("reason", TEXT), ("ended", TEXT), ("notes", LIST)],
+    );
+    assert_eq!(summary["summary"]["hits"], 4);
 }
 
 fn check_failure(failure: &Value) {
