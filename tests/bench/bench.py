@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The benchmarks: from a core to the first causes beside gdb's `bt`, at three sizes of the program, and the
-thread-ICFG of whole programs. Prints tables; everything measured is in target/bench.json.
+"""The benchmarks: from a core to the first causes beside gdb's `bt`, at three sizes of the program; the
+thread-ICFG of whole programs; and what watching a variable costs, beside gdb's watchpoints. Prints tables; everything measured is in target/bench.json.
 
 Times are ratios within one run: contestants take turns, and the best of several turns counts, so that a busy
 machine costs turns and not truth.
@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import subjects
+import watch
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "target"
@@ -140,6 +141,15 @@ def print_icfg(rows):
     verdict("slowest, MB/s", slowest, slowest >= MIN_MB_PER_SECOND, f"at least {MIN_MB_PER_SECOND}")
 
 
+def bench_binary(name):
+    """The path of a benchmark that is a program of its own."""
+    words = ["cargo", "bench", "--quiet", "--no-run", "-p", "failsketch-tests", "--bench", name, "--message-format=json"]
+    built = subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    artifacts = (json.loads(line) for line in built.splitlines())
+    return next(item["executable"] for item in artifacts
+                if item["reason"] == "compiler-artifact" and item["target"]["name"] == name)
+
+
 def verdict(what, value, holds, wanted):
     print(f"  {'ok    ' if holds else 'MISSED'} {what}: {value:.3g} (wanted: {wanted})")
 
@@ -154,20 +164,26 @@ def large_files(programs):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--turns", type=int, default=5)
-    arguments.add_argument("--only", choices=["core", "icfg"])
+    arguments.add_argument("--only", choices=["core", "icfg", "watch"])
     arguments.add_argument("--no-build", action="store_true", help="measure the failsketch that is there")
     options = arguments.parse_args()
     if not options.no_build:
         subprocess.run(["cargo", "build", "--quiet", "--release", "-p", "cli"], cwd=ROOT, check=True)
-    programs = subjects.all_subjects(TARGET / "bench", os.cpu_count() or 1)
+    wanted = [options.only] if options.only else ["core", "icfg", "watch"]
     results = {"cpus": os.cpu_count(), "load_before": os.getloadavg(), "turns": options.turns}
     print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}, {options.turns} turns each")
-    if options.only != "icfg":
+    if wanted != ["watch"]:
+        programs = subjects.all_subjects(TARGET / "bench", os.cpu_count() or 1)
+    if "core" in wanted:
         results["core"] = from_core(programs, options.turns)
         print_from_core(results["core"])
-    if options.only != "core":
+    if "icfg" in wanted:
         results["icfg"] = icfg(large_files(programs), min(options.turns, 3))
         print_icfg(results["icfg"])
+    if "watch" in wanted:
+        (TARGET / "bench").mkdir(parents=True, exist_ok=True)
+        results["watch"] = watch.measure(TARGET / "bench", FAILSKETCH, bench_binary("trap"), options.turns)
+        watch.report(results["watch"], verdict)
     results["load_after"] = os.getloadavg()
     (TARGET / "bench.json").write_text(json.dumps(results, indent=1))
     print("\neverything measured: target/bench.json")

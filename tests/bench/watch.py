@@ -1,0 +1,159 @@
+"""What watching a variable costs: a hit in each mode beside gdb's hardware watchpoint and beside the bare trap, and
+a watchpoint that is never hit.
+
+The cost of a hit is the time of a loop that writes the variable, watched, less the time unwatched, by write.
+Contestants take turns; the best turn of each counts.
+"""
+
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+COMPUTED, WRITTEN, WRITTEN_UNDER_GDB = 200_000_000, 20_000, 1_500
+MIN_TO_GDB, MIN_TO_COMPAT, MAX_TO_TRAP, MAX_UNTOUCHED = 10, 1.5, 1.4, 1.03
+GDB_SCRIPT = """set pagination off
+set debuginfod enabled off
+tbreak main
+run 0 {} < /dev/null
+watch shared
+commands
+silent
+continue
+end
+continue
+"""
+
+
+def start(*words):
+    return subprocess.Popen([str(word) for word in words], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE)
+
+
+def line_of(pipe, beginning):
+    for line in pipe:
+        if line.startswith(beginning):
+            return line.split()[1:]
+    raise SystemExit(f"bench: no line {beginning!r}")
+
+
+class Bench:
+    """The program to watch and those who watch it."""
+
+    def __init__(self, folder, failsketch, trap):
+        self.program, self.failsketch, self.trap = folder / "hits", failsketch, trap
+        subprocess.run(["gcc", "-O2", "-g", HERE / "hits.c", "-o", self.program], check=True)
+
+    def attached(self, computed, written, watcher):
+        """Times of a run that somebody watches who is started by `watcher(pid, address)` and then ended."""
+        target = start(self.program, computed, written)
+        address = line_of(target.stdout, "ready")[0]
+        finish = watcher(target.pid, address)
+        target.stdin.close()
+        times = [int(word) for word in line_of(target.stdout, "times")]
+        target.wait()
+        finish(written)
+        return times
+
+    def unwatched(self, computed, written):
+        return self.attached(computed, written, lambda pid, address: lambda hits: None)
+
+    def by_failsketch(self, mode, variable="shared"):
+        def watcher(pid, _):
+            output = tempfile.TemporaryFile("w+")
+            words = [self.failsketch, "watch", "--pid", pid, "--mode", mode, "--var", variable, "--json"]
+            process = subprocess.Popen([str(word) for word in words], text=True, stdout=output, stderr=subprocess.PIPE)
+            line_of(process.stderr, "failsketch: watching")
+
+            def finish(written):
+                process.wait()
+                output.seek(0)
+                check_summary(output.read(), written if variable == "shared" else 0)
+            return finish
+        return watcher
+
+    def by_trap(self, pid, address):
+        process = start(self.trap, pid, address)
+        line_of(process.stdout, "armed")
+
+        def finish(written):
+            process.stdin.close()
+            hits = int(line_of(process.stdout, "hits")[0])
+            assert hits == written, f"{hits} traps of {written} writes"
+            process.wait()
+        return finish
+
+    def launched(self, mode, written):
+        output = tempfile.TemporaryFile("w+")
+        words = [self.failsketch, "watch", "--mode", mode, "--var", "shared", "--json", "--", self.program, "0", written]
+        process = subprocess.Popen([str(word) for word in words], text=True, stdin=subprocess.DEVNULL, stdout=output,
+                                   stderr=subprocess.PIPE)
+        times = [int(word) for word in line_of(process.stderr, "times")]
+        process.communicate()
+        output.seek(0)
+        check_summary(output.read(), written)
+        return times
+
+    def under_gdb(self, written):
+        with tempfile.NamedTemporaryFile("w", suffix=".gdb") as script:
+            script.write(GDB_SCRIPT.format(written))
+            script.flush()
+            process = start("gdb", "-nx", "-batch", "-x", script.name, self.program)
+            times = [int(word) for word in line_of(process.stdout, "times")]
+            process.communicate()
+        return times
+
+
+def check_summary(output, written):
+    """A fast watch that misses accesses is no result."""
+    summary = json.loads(output.splitlines()[-1])["summary"]
+    assert summary["hits"] + summary["lost"] == written, summary
+    assert summary["lost"] * 100 <= written, f"too many accesses lost: {summary}"
+
+
+def measure(folder, failsketch, trap, turns):
+    bench = Bench(folder, failsketch, trap)
+    contestants = {
+        "unwatched": lambda: bench.unwatched(0, WRITTEN)[1] / WRITTEN,
+        "bare trap": lambda: bench.attached(0, WRITTEN, bench.by_trap)[1] / WRITTEN,
+        "observe": lambda: bench.attached(0, WRITTEN, bench.by_failsketch("observe"))[1] / WRITTEN,
+        "exact": lambda: bench.attached(0, WRITTEN, bench.by_failsketch("exact"))[1] / WRITTEN,
+        "exact, launched": lambda: bench.launched("exact", WRITTEN)[1] / WRITTEN,
+        "compat, launched": lambda: bench.launched("compat", WRITTEN)[1] / WRITTEN,
+        "gdb": lambda: bench.under_gdb(WRITTEN_UNDER_GDB)[1] / WRITTEN_UNDER_GDB,
+    }
+    loops = {
+        "unwatched": lambda: bench.unwatched(COMPUTED, 0)[0] / 1e9,
+        "observe": lambda: bench.attached(COMPUTED, 0, bench.by_failsketch("observe", "untouched"))[0] / 1e9,
+        "exact": lambda: bench.attached(COMPUTED, 0, bench.by_failsketch("exact", "untouched"))[0] / 1e9,
+    }
+    return {"ns_a_write": take_turns(contestants, turns), "untouched_loop_s": take_turns(loops, turns)}
+
+
+def take_turns(contestants, turns):
+    results = {name: [] for name in contestants}
+    for _ in range(turns):
+        for name, run in contestants.items():
+            results[name].append(run())
+    return {name: {"best": min(all), "all": all} for name, all in results.items()}
+
+
+def report(results, verdict):
+    writes = {name: row["best"] for name, row in results["ns_a_write"].items()}
+    cost = {name: time - writes["unwatched"] for name, time in writes.items()}
+    print("\nA write to a watched variable, best of the turns")
+    print(f"{'':18} {'µs a hit':>9} {'to bare trap':>13} {'to observe':>11}")
+    for name in writes:
+        if name != "unwatched":
+            print(f"{name:18} {cost[name] / 1000:9.2f} {cost[name] / cost['bare trap']:13.2f} {cost[name] / cost['observe']:11.2f}")
+    to_gdb, to_compat = cost["gdb"] / cost["observe"], cost["compat, launched"] / cost["observe"]
+    to_trap = cost["observe"] / cost["bare trap"]
+    verdict("gdb's cost of a hit to observe's", to_gdb, to_gdb >= MIN_TO_GDB, f"at least {MIN_TO_GDB}")
+    verdict("compat's cost of a hit to observe's", to_compat, to_compat >= MIN_TO_COMPAT, f"at least {MIN_TO_COMPAT}")
+    verdict("observe's cost of a hit to a bare trap's", to_trap, to_trap <= MAX_TO_TRAP, f"at most {MAX_TO_TRAP}")
+    loops = {name: row["best"] for name, row in results["untouched_loop_s"].items()}
+    for mode in ("observe", "exact"):
+        share = loops[mode] / loops["unwatched"]
+        verdict(f"a loop with a watchpoint that is never hit, {mode}", share, share <= MAX_UNTOUCHED,
+                f"at most {MAX_UNTOUCHED}, which is noise")
