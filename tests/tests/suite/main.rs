@@ -10,6 +10,7 @@ mod bad_input;
 mod contract;
 mod damage;
 mod doctor;
+mod frames;
 mod names;
 mod trace_text;
 mod watch_accesses;
