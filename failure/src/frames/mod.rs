@@ -88,24 +88,55 @@ fn known(frame: &Frame) -> bool {
 }
 
 /// Index, in the failing thread, of the innermost in-program frame of the failure itself.
-///
-/// Where a signal handler reported the failure or ended the program, that is a frame below the handler.
 #[must_use]
 pub fn failing_frame(report: &Report) -> Option<usize> {
     let frames = &report.threads.get(report.failing)?.frames;
-    let below = frames
+    let parts: Vec<_> = frames
         .iter()
-        .position(|frame| role(frame) == Some(RuntimeRole::Signal))
-        .map(|at| at + 1);
-    let in_handler = below.filter(|_| {
-        // A listing of `backtrace_symbols` starts where it was taken: in the handler.
-        report.source == Source::Glibc || frames.first().and_then(role) == Some(RuntimeRole::Abort)
+        .map(|frame| {
+            let role = role(frame);
+            Part {
+                role,
+                interrupted: frame.origin == FrameOrigin::SignalFrame,
+                own: known(frame) && role.is_none(),
+            }
+        })
+        .collect();
+    innermost_own(&parts, report.source)
+}
+
+/// What a frame is to a failure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    /// Its part in the runtime, if it is the runtime's.
+    pub(crate) role: Option<RuntimeRole>,
+    /// A signal interrupted it.
+    pub(crate) interrupted: bool,
+    /// It is the program's own.
+    pub(crate) own: bool,
+}
+
+/// The innermost own frame of a failure, innermost frames first. Where a signal handler reported the failure
+/// or ended the program, that is a frame below the handler.
+pub(crate) fn innermost_own(frames: &[Part], source: Source) -> Option<usize> {
+    // In a text this is the trampoline's frame, in a stack that was unwound the one that was interrupted.
+    let handler = frames
+        .iter()
+        .position(|frame| frame.role == Some(RuntimeRole::Signal) || frame.interrupted);
+    let reported_by_handler = handler.filter(|&at| {
+        let above = || frames.iter().take(at);
+        // A program that prints its own backtrace does so in the handler.
+        source == Source::Glibc
+            || above().any(|frame| frame.role == Some(RuntimeRole::Abort))
+            || !above().any(|frame| frame.own)
     });
-    let start = in_handler.unwrap_or(0);
-    let rest = frames.get(start..)?;
-    first_in_program(rest)
-        .map(|at| at + start)
-        .or_else(|| first_in_program(frames))
+    let start = reported_by_handler.unwrap_or(0);
+    let first = frames
+        .iter()
+        .skip(start)
+        .position(|frame| frame.own)
+        .map(|at| at + start);
+    first.or_else(|| frames.iter().position(|frame| frame.own))
 }
 
 #[cfg(test)]

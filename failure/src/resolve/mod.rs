@@ -13,7 +13,7 @@ use program::source::SourceFrame;
 use program::{ModuleId, Pc, Program};
 use thiserror::Error;
 
-use crate::frames::{self, RuntimeRole};
+use crate::frames::{self, Part, RuntimeRole, innermost_own};
 use crate::report::{FrameOrigin, Kind, Position, Report, Signal, Source};
 use place::Places;
 
@@ -219,26 +219,15 @@ fn check_build(report: &Report, program: &Program<'_>) -> Result<(), ResolveErro
 
 /// The innermost own frame of the failure itself: where a signal handler reported it, one below the handler.
 fn failing_frame(frames: &[ResolvedFrame], source: Source) -> Option<usize> {
-    // In a text this is the trampoline's frame, in a stack that was unwound the one that was interrupted.
-    let handler = frames.iter().position(|frame| {
-        frame.role == Some(RuntimeRole::Signal) || frame.origin == FrameOrigin::SignalFrame
-    });
-    let reported_by_handler = handler.filter(|&at| {
-        // A program that prints its own backtrace does so in the handler.
-        source == Source::Glibc
-            || frames
-                .iter()
-                .take(at)
-                .any(|frame| frame.role == Some(RuntimeRole::Abort))
-            || !frames.iter().take(at).any(|frame| frame.own)
-    });
-    let start = reported_by_handler.unwrap_or(0);
-    let first = frames
+    let parts: Vec<_> = frames
         .iter()
-        .skip(start)
-        .position(|frame| frame.own)
-        .map(|at| at + start);
-    first.or_else(|| frames.iter().position(|frame| frame.own))
+        .map(|frame| Part {
+            role: frame.role,
+            interrupted: frame.origin == FrameOrigin::SignalFrame,
+            own: frame.own,
+        })
+        .collect();
+    innermost_own(&parts, source)
 }
 
 /// What the functions between the failing frame and the end of the process say about the failure.
