@@ -1,23 +1,13 @@
 //! The loop over the stops of a traced process.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use failure::image::Registers;
-use program::{LinkAddr, RunAddr};
-use tracee::perf::ProbeFile;
-use tracee::process::{Memory, ModuleMap};
-use tracee::ptrace::{End, Resume, SigInfo, Stop, TraceError, Tracer, What};
-use tracee::{Pid, Tid, monotonic_ns};
+use tracee::ptrace::{End, Resume, Stop, TraceError, Tracer, What};
 
-use super::owner::{Owner, ProbeId, Trap};
-use super::probes::{Point, Probes};
+use super::core::Core;
+use super::owner::Owner;
 use crate::error::WatchError;
-use crate::location::Location;
-use crate::pointers;
-use crate::table::{Placement, Table};
-use crate::watcher::{Address, Arming, Event, RawHit, Report, Snapshot, WatchSpec, module_at};
+use crate::watcher::Event;
 
 /// Who gets to know what happens.
 pub(crate) trait Sink {
@@ -38,157 +28,16 @@ pub(crate) enum Over {
 
 /// How long the loop waits before it looks whether it is to stop.
 const TICK: Duration = Duration::from_millis(20);
-/// How long a thread may be on its way from an access to its stop: the time that it may wait for a processor.
-const SLACK_NS: u64 = 50_000_000;
-/// The same while stops come without a pause, so that processors are busy.
-const BUSY_SLACK_NS: u64 = 200_000_000;
 /// Events are handed over together when there are so many, or when nothing is left to do.
-const BATCH: usize = 64;
+pub(super) const BATCH: usize = 64;
 
 /// A traced process and what is watched in it.
 pub(crate) struct Engine<Kind, O> {
     pub(crate) tracer: Tracer<Kind>,
-    pub(crate) owner: O,
-    pub(crate) table: Table,
-    specs: Vec<WatchSpec>,
-    pid: Pid,
-    memory: Memory,
-    modules: ModuleMap,
-    executable: Option<PathBuf>,
-    probes: Probes,
-    /// Locations whose file is not mapped yet.
-    waiting: Vec<usize>,
-    resumed_ns: BTreeMap<Tid, u64>,
-    idle_ns: u64,
-    out: Vec<Event>,
+    pub(crate) core: Core<Kind, O>,
 }
 
 impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
-    pub(crate) fn new(
-        tracer: Tracer<Kind>,
-        owner: O,
-        table: Table,
-        specs: Vec<WatchSpec>,
-        modules: ModuleMap,
-    ) -> Self {
-        let pid = tracer.pid();
-        Self {
-            tracer,
-            owner,
-            table,
-            specs,
-            pid,
-            memory: Memory::of(pid),
-            executable: executable(&modules),
-            modules,
-            probes: Probes::default(),
-            waiting: Vec::new(),
-            resumed_ns: BTreeMap::new(),
-            idle_ns: 0,
-            out: Vec::new(),
-        }
-    }
-
-    /// Tells what is watched already, and sets probes for what is still to be found. `placed` are the locations
-    /// that the owner has armed, with what was there before.
-    pub(crate) fn begin(&mut self, placed: &[(usize, Location, Option<Vec<u8>>)]) -> Result<(), WatchError> {
-        self.out.push(Event::Modules(Box::new(self.modules.clone())));
-        let threads: Vec<Tid> = self.tracer.threads().map(|(_, tid)| tid).collect();
-        for (location, at, before) in placed {
-            let arming = Arming::now(*location, *at, false, before.clone(), &self.memory);
-            self.out.push(Event::Armed(arming));
-        }
-        self.waiting.clear();
-        for location in 0..self.specs.len() {
-            if !self.add_probes(location, &threads)? {
-                self.waiting.push(location);
-            }
-        }
-        for (location, spec) in self.specs.iter().enumerate() {
-            match &spec.address {
-                Address::Static { .. } if !placed.iter().any(|(of, ..)| *of == location) => {
-                    self.waiting.push(location);
-                }
-                Address::Pointed(pointed) if pointed.base(&self.modules).is_none() => {
-                    self.waiting.push(location);
-                }
-                _ => {}
-            }
-        }
-        if !self.waiting.is_empty()
-            && let Some(point) = self.loader_probe()
-        {
-            self.probes.add(point, &threads)?;
-        }
-        self.follow_pointers(false)
-    }
-
-    /// Watches what pointers lead to now.
-    fn follow_pointers(&mut self, late: bool) -> Result<(), WatchError> {
-        if !pointers::any(&self.specs) {
-            return Ok(());
-        }
-        let found = pointers::places(&self.specs, &self.modules, |at| self.memory.read_word(at));
-        for (location, at) in found {
-            // A place that needs more registers than are left is not watched; the summary says what was.
-            if let Ok(placement) = self.table.move_to(location, at) {
-                self.apply(placement, location, at, late)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Sets the probes of a location; false when a file of theirs is not mapped yet.
-    fn add_probes(&mut self, location: usize, threads: &[Tid]) -> Result<bool, WatchError> {
-        let mut points = Vec::new();
-        if let Some(Address::Probed(probes)) = self.specs.get(location).map(|spec| &spec.address) {
-            for (number, probe) in probes.iter().enumerate() {
-                let Some(file) = self.probe_file(probe.module.as_ref()) else {
-                    return Ok(false);
-                };
-                points.extend(ProbeId::of(location, number).map(|what| Point {
-                    file,
-                    offset: probe.offset,
-                    what,
-                }));
-            }
-        }
-        for point in points {
-            self.probes.add(point, threads)?;
-        }
-        Ok(true)
-    }
-
-    fn probe_file(&self, module: Option<&PathBuf>) -> Option<ProbeFile> {
-        let found = match module {
-            None => self.modules.executable()?,
-            Some(path) => module_at(&self.modules, path)?,
-        };
-        Some(ProbeFile::at(&self.modules.file(found)?))
-    }
-
-    /// Where the dynamic loader says that libraries were mapped, before any of their code runs.
-    fn loader_probe(&self) -> Option<Point> {
-        self.modules.modules().iter().find_map(|module| {
-            let path = self.modules.file(module)?;
-            let name = path.file_name()?.to_str()?;
-            if !name.starts_with("ld-") && !name.starts_with("ld.") {
-                return None;
-            }
-            let bytes = tracee::MappedFile::open(&path).ok()?;
-            let elf = program::elf::Elf::parse(&bytes).ok()?;
-            let symbol = elf
-                .dynsym()
-                .defined()
-                .find(|symbol| symbol.name == "_dl_debug_state")?;
-            Some(Point {
-                file: ProbeFile::at(&path),
-                offset: elf.segments().to_file_offset(LinkAddr(symbol.addr.0))?,
-                what: ProbeId::LIBRARIES,
-            })
-        })
-    }
-
     /// Serves the process until it ends or nobody wants to know more.
     pub(crate) fn run(&mut self, sink: &mut impl Sink) -> Result<Over, WatchError> {
         loop {
@@ -198,15 +47,9 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
             let stop = match self.wait(Duration::ZERO)? {
                 Some(stop) => Some(stop),
                 None => {
-                    let now = monotonic_ns();
-                    self.idle_ns = now;
-                    if self.owner.stops() {
-                        self.out.push(Event::Complete(now.saturating_sub(SLACK_NS)));
-                    }
-                    // Written without a hit of ours: by the kernel, or where hits do not stop anybody.
-                    self.follow_pointers(true)?;
+                    self.core.idle(&mut self.tracer)?;
                     // A reader that sleeps must not hold up a process whose hits go elsewhere.
-                    if !self.out.is_empty() && !sink.send(std::mem::take(&mut self.out)) {
+                    if !self.core.events().is_empty() && !sink.send(self.core.take_events()) {
                         return Ok(Over::Told);
                     }
                     self.wait(TICK)?
@@ -215,37 +58,27 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
             if let Some(stop) = stop
                 && let Some(end) = self.serve(&stop, sink)?
             {
-                self.tell_counts();
-                self.out.push(Event::Ended(end));
-                sink.send(std::mem::take(&mut self.out));
+                self.core.tell_counts();
+                let mut last = self.core.take_events();
+                last.push(Event::Ended(end));
+                sink.send(last);
                 return Ok(Over::Ended);
             }
-            if self.out.len() >= BATCH {
-                let complete = monotonic_ns().saturating_sub(BUSY_SLACK_NS);
-                self.out.push(Event::Complete(complete));
-                if !sink.send(std::mem::take(&mut self.out)) {
+            if self.core.events().len() >= BATCH {
+                self.core.busy();
+                if !sink.send(self.core.take_events()) {
                     return Ok(Over::Told);
                 }
             }
         }
     }
 
-    /// Hands over what is left when the loop was left.
-    pub(crate) fn tell_counts(&mut self) {
-        let counts = self.owner.counts().into_iter();
-        self.out
-            .extend(counts.map(|(slot, count)| Event::Counted(slot, count)));
-    }
-
-    pub(crate) fn take_events(&mut self) -> Vec<Event> {
-        std::mem::take(&mut self.out)
-    }
-
     fn wait(&mut self, limit: Duration) -> Result<Option<Stop>, WatchError> {
+        let pid = self.tracer.pid();
         match self.tracer.wait(limit) {
             Err(TraceError::NothingLeft) => Ok(Some(Stop {
-                pid: self.pid,
-                tid: self.pid.first_thread(),
+                pid,
+                tid: pid.first_thread(),
                 what: What::ProcessExited(End::Unknown),
             })),
             other => Ok(other?),
@@ -253,226 +86,39 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
     }
 
     fn serve(&mut self, stop: &Stop, sink: &mut impl Sink) -> Result<Option<End>, WatchError> {
-        let tid = stop.tid;
+        let (tid, pid) = (stop.tid, self.tracer.pid());
+        let tracer = &mut self.tracer;
         let how = match &stop.what {
-            What::Signal(info) => self.signal(tid, info)?,
+            What::Signal(info) => self.core.signal(tracer, tid, info)?,
             What::NewThread { .. } => {
-                self.owner.arm_new(&mut self.tracer, tid)?;
-                self.probes.arm(tid)?;
+                self.core.new_thread(tracer, tid)?;
                 Resume::Deliver
             }
-            What::Exec { .. } if stop.pid == self.pid => {
-                self.exec(tid)?;
+            What::Exec { .. } if stop.pid == pid => {
+                self.core.exec(tracer, tid)?;
                 Resume::Deliver
             }
-            What::Exiting if tid == self.pid.first_thread() => {
-                self.look_at_modules();
+            What::Exiting if tid == pid.first_thread() => {
+                self.core.look_at_modules();
                 Resume::Deliver
             }
             What::ThreadExited => {
-                self.probes.forget(tid);
-                self.resumed_ns.remove(&tid);
+                self.core.thread_exited(tid);
                 return Ok(None);
             }
-            What::ProcessExited(end) => return Ok((stop.pid == self.pid).then_some(*end)),
+            What::ProcessExited(end) => return Ok((stop.pid == pid).then_some(*end)),
             _ => Resume::Deliver,
         };
         // Where hits go elsewhere, whoever reads them must know what is watched before there are any.
-        if self.out.iter().any(|event| matches!(event, Event::Armed(_))) {
-            sink.send(std::mem::take(&mut self.out));
+        let armed = |event: &Event| matches!(event, Event::Armed(_));
+        if self.core.events().iter().any(armed) {
+            sink.send(self.core.take_events());
         }
-        self.resumed_ns.insert(tid, monotonic_ns());
+        self.core.resuming(tid);
         match self.tracer.resume(tid, how) {
             // Killed meanwhile: its end is told next.
             Err(TraceError::NotStopped(_)) => Ok(None),
             other => Ok(other.map(|()| None)?),
         }
     }
-
-    fn signal(&mut self, tid: Tid, info: &SigInfo) -> Result<Resume, WatchError> {
-        let Some(trap) = self.owner.trap(&mut self.tracer, tid, info) else {
-            return Ok(Resume::Deliver);
-        };
-        let time_ns = monotonic_ns();
-        // A thread that is being killed cannot be looked into.
-        let Ok(registers) = self.tracer.registers(tid) else {
-            return Ok(Resume::Suppress);
-        };
-        match trap {
-            Trap::Watched { at, report } => {
-                self.hit(tid, at, report, time_ns, registers);
-                self.follow_pointers(false)?;
-            }
-            Trap::Probe(ProbeId::LIBRARIES) => self.libraries()?,
-            Trap::Probe(probe) => {
-                let found = self.probed(probe, &registers)?;
-                if let Some(at) = found {
-                    self.hit(tid, at.addr, Report::Probe, time_ns, registers);
-                }
-            }
-        }
-        Ok(Resume::Suppress)
-    }
-
-    fn hit(&mut self, tid: Tid, watched: RunAddr, report: Report, time_ns: u64, registers: Registers) {
-        let resumed = self.resumed_ns.get(&tid).copied().unwrap_or(0);
-        let mut memory = Vec::new();
-        for (_, place) in self.table.places() {
-            if let Some(bytes) = self.memory.read(place.addr, place.len as usize) {
-                memory.extend(Snapshot::of(place.addr, &bytes));
-            }
-        }
-        if self.modules.find(RunAddr(registers.rip)).is_none() {
-            self.look_at_modules();
-        }
-        self.out.push(Event::Hit(Box::new(RawHit {
-            time_ns,
-            earliest_ns: resumed.max(self.idle_ns.saturating_sub(SLACK_NS)),
-            tid,
-            watched,
-            registers,
-            has_segment_bases: true,
-            report,
-            stack_top: self.memory.read_word(RunAddr(registers.rsp)),
-            memory,
-        })));
-    }
-
-    fn look_at_modules(&mut self) {
-        let changed = self.modules.refresh();
-        if changed.is_ok_and(|changed| !changed.mapped.is_empty()) {
-            self.out.push(Event::Modules(Box::new(self.modules.clone())));
-        }
-    }
-
-    /// A thread came by a place where a location's address is known. Says where it is, if nobody else would
-    /// report an access by the very instruction that the probe stands on.
-    fn probed(&mut self, probe: ProbeId, registers: &Registers) -> Result<Option<Location>, WatchError> {
-        let location = usize::from(probe.location);
-        let Some(spec) = self.specs.get(location) else {
-            return Ok(None);
-        };
-        let Address::Probed(probes) = &spec.address else {
-            return Ok(None);
-        };
-        let Some(probe) = probes.get(usize::from(probe.number)) else {
-            return Ok(None);
-        };
-        let late = probe.late;
-        let Some(at) = probe.locate(spec, registers) else {
-            return Ok(None);
-        };
-        let known = self.table.places().contains(&(location, at));
-        self.place(location, at, late)?;
-        // A thread has one SIGTRAP: that of a watch is lost behind the probe's.
-        Ok((!known || self.owner.stops()).then_some(at))
-    }
-
-    /// The loader has mapped libraries, and nothing of theirs has run.
-    fn libraries(&mut self) -> Result<(), WatchError> {
-        self.look_at_modules();
-        let threads: Vec<Tid> = self.tracer.threads().map(|(_, tid)| tid).collect();
-        for location in std::mem::take(&mut self.waiting) {
-            let Some(spec) = self.specs.get(location) else {
-                continue;
-            };
-            if matches!(spec.address, Address::Probed(_)) {
-                if !self.add_probes(location, &threads)? {
-                    self.waiting.push(location);
-                }
-            } else if let Address::Pointed(pointed) = &spec.address
-                && pointed.base(&self.modules).is_some()
-            {
-                self.follow_pointers(false)?;
-            } else if let Some(at) = spec.resolve(&self.modules) {
-                self.place(location, at, false)?;
-            } else {
-                self.waiting.push(location);
-            }
-        }
-        if self.waiting.is_empty() {
-            self.probes.remove(ProbeId::LIBRARIES);
-        }
-        Ok(())
-    }
-
-    fn place(&mut self, location: usize, at: Location, late: bool) -> Result<(), WatchError> {
-        // A place that needs more registers than are left is not watched; the summary says what was.
-        match self.table.place(location, at) {
-            Ok(placement) => self.apply(placement, location, at, late),
-            Err(_) => Ok(()),
-        }
-    }
-
-    fn apply(
-        &mut self,
-        placement: Placement,
-        location: usize,
-        at: Location,
-        late: bool,
-    ) -> Result<(), WatchError> {
-        let before = self.content(&at);
-        let until_ns = monotonic_ns();
-        for (location, at) in placement.given_up {
-            self.out.push(Event::Disarmed {
-                location,
-                at,
-                until_ns,
-            });
-        }
-        for (register, wanted) in placement.set {
-            self.owner.set(&mut self.tracer, register, wanted)?;
-        }
-        if placement.armed {
-            let arming = Arming::now(location, at, late, before, &self.memory);
-            self.out.push(Event::Armed(arming));
-        }
-        Ok(())
-    }
-
-    fn content(&self, at: &Location) -> Option<Vec<u8>> {
-        self.memory.read(at.addr, at.len as usize)
-    }
-
-    /// The process runs another program: what was watched is gone, and its own file may be mapped again.
-    fn exec(&mut self, tid: Tid) -> Result<(), WatchError> {
-        let until_ns = monotonic_ns();
-        self.owner.clear();
-        self.probes.clear();
-        self.resumed_ns.clear();
-        for (location, at) in self.table.clear() {
-            self.out.push(Event::Disarmed {
-                location,
-                at,
-                until_ns,
-            });
-        }
-        self.memory = Memory::of(self.pid);
-        self.modules = ModuleMap::of(self.pid)?;
-        let same = executable(&self.modules) == self.executable;
-        let mut placed = Vec::new();
-        for (location, spec) in self.specs.iter().enumerate() {
-            let of_executable = matches!(spec.address, Address::Static { module: None, .. });
-            let anywhere = matches!(spec.address, Address::Run(_));
-            let found = spec
-                .resolve(&self.modules)
-                .filter(|_| !anywhere && (same || !of_executable));
-            if let Some(at) = found
-                && self.table.place(location, at).is_ok()
-            {
-                placed.push((location, at, self.content(&at)));
-            }
-        }
-        for (register, wanted) in self.table.wanted().into_iter().enumerate() {
-            self.owner.set(&mut self.tracer, register, wanted)?;
-        }
-        self.owner.arm_first(&mut self.tracer, tid)?;
-        self.begin(&placed)
-    }
-}
-
-fn executable(modules: &ModuleMap) -> Option<PathBuf> {
-    modules
-        .executable()
-        .map(|module| PathBuf::from(&module.mapped.path))
 }

@@ -10,6 +10,7 @@ use tracee::process::{Memory, ModuleMap};
 use tracee::ptrace::{Launch, Launched, Pipes, Tracer};
 use tracee::{Pid, Tid};
 
+use super::core::Core;
 use super::engine::{Engine, Over, Sink};
 use super::owner::{Outlet, Owner, PerfOwner, PtraceOwner};
 use crate::arms::{Arms, Wanted};
@@ -153,7 +154,7 @@ fn serve<O: Launchable>(
         }
     };
     let pid = engine.tracer.pid();
-    let begun = engine.take_events();
+    let begun = engine.core.take_events();
     if !sink.send(begun) || signals.ready.send(Ok((pid, pipes))).is_err() || signals.gate.recv().is_err() {
         return;
     }
@@ -166,11 +167,11 @@ fn serve<O: Launchable>(
     match result {
         Ok(Over::Ended) => {}
         Ok(Over::Told) => {
-            engine.tell_counts();
-            let rest = engine.take_events();
+            engine.core.tell_counts();
+            let rest = engine.core.take_events();
             sink.send(rest);
-            let Engine { tracer, owner, .. } = engine;
-            drop(owner);
+            let Engine { tracer, core } = engine;
+            drop(core);
             if let Err(error) = tracer.let_go(PATIENCE) {
                 sink.fail(error.into());
             }
@@ -195,9 +196,9 @@ fn prepare<O: Launchable>(
     let placed = contents(pid, placed);
     let mut owner = O::make(table.wanted(), outlet);
     owner.arm_first(&mut tracer, Tid(pid.0))?;
-    let mut engine = Engine::new(tracer, owner, table, specs, modules);
-    engine.begin(&placed)?;
-    Ok((engine, pipes))
+    let mut core = Core::new(owner, table, specs, modules);
+    core.begin(&mut tracer, &placed)?;
+    Ok((Engine { tracer, core }, pipes))
 }
 
 /// Places in a process, with the numbers of their locations.

@@ -15,6 +15,7 @@ use super::bytes::{Out, receive};
 use super::message::{Order, Said};
 use crate::arms::Arms;
 use crate::error::WatchError;
+use crate::exact::core::Core;
 use crate::exact::engine::{Engine, Over, Sink};
 use crate::exact::launched::{contents, lay_out};
 use crate::exact::owner::{Outlet, PerfOwner, perf_trap};
@@ -60,11 +61,11 @@ fn try_serve() -> io::Result<()> {
         Ok(()) => engine.run(&mut pipe),
         Err(_) => Ok(Over::Told),
     };
-    engine.tell_counts();
-    let rest = engine.take_events();
-    let Engine { tracer, owner, .. } = engine;
+    engine.core.tell_counts();
+    let rest = engine.core.take_events();
+    let Engine { tracer, core } = engine;
     // Events first: nothing may send a signal when nobody is there to take it.
-    drop(owner);
+    drop(core);
     let left = tracer.detach(PATIENCE, |info| perf_trap(info).is_some());
     if !matches!(result, Ok(Over::Ended)) {
         pipe.send(rest);
@@ -80,7 +81,7 @@ fn prepare(order: Order) -> Result<Engine<Attached, PerfOwner>, WatchError> {
     if blocks_traps(pid) {
         return Err(WatchError::BlocksTrap(pid));
     }
-    let tracer = Tracer::<Attached>::attach(pid, false)?;
+    let mut tracer = Tracer::<Attached>::attach(pid, false)?;
     let modules = ModuleMap::of(pid)?;
     let (table, placed) = lay_out(&specs, &modules)?;
     let placed = contents(pid, placed);
@@ -103,12 +104,11 @@ fn prepare(order: Order) -> Result<Engine<Attached, PerfOwner>, WatchError> {
         outlet: Outlet::Stops,
         all_inherit: false,
     };
-    let mut engine = Engine::new(tracer, owner, table, specs, modules);
-    match engine.begin(&placed) {
-        Ok(()) => Ok(engine),
+    let mut core = Core::new(owner, table, specs, modules);
+    match core.begin(&mut tracer, &placed) {
+        Ok(()) => Ok(Engine { tracer, core }),
         Err(error) => {
-            let Engine { tracer, owner, .. } = engine;
-            leave(tracer, owner.arms);
+            leave(tracer, core.owner.arms);
             Err(error)
         }
     }

@@ -4,6 +4,7 @@ mod arming;
 mod counters;
 mod forms;
 mod libraries;
+mod riding;
 mod scenarios;
 mod support;
 mod unaware;

@@ -1,0 +1,61 @@
+//! Watching from inside a run that tells the outcome.
+
+use failure::FailOn;
+use failure::image::Limits;
+use tracee::HostModules;
+use tracee::ptrace::Launch;
+use tracee::run::{Ended, Output, RunOptions, run};
+use watchpoint::code::CodeFiles;
+use watchpoint::exact::rider::rider;
+use watchpoint::session::Session;
+use watchpoint::{Hit, Trigger};
+
+use crate::support::can_watch;
+use crate::watched::{LIMIT, Program, to_end};
+
+#[test]
+fn the_accesses_and_the_failure_of_one_run() {
+    if !can_watch() {
+        return;
+    }
+    let program = Program::compile("use_after_reset.c", "-O0");
+    let locations = vec![program.global("shared", 8, Trigger::ReadWrite)];
+    let (mut rider, passenger) = rider(locations.clone());
+    let path = program.path();
+    let running = std::thread::spawn(move || {
+        let options = RunOptions {
+            time_limit: Some(LIMIT),
+            fail_on: &FailOn::default(),
+            stdout: Output::Discard,
+            stderr: Output::Discard,
+            child_crashes: false,
+            modules: &HostModules::of_this_host(),
+            limits: Limits::default(),
+            cancel: None,
+        };
+        run(Launch::new(path), &options, &mut [&mut rider])
+    });
+    let files = CodeFiles::default();
+    let mut session = Session::over(Box::new(passenger), &locations, &files);
+    let (hits, _) = to_end(&mut session);
+    let outcome = running
+        .join()
+        .expect("the run does not panic")
+        .expect("the run works");
+    assert!(matches!(outcome.ended, Ended::Killed { signal, .. } if signal.0 == 11));
+    assert!(outcome.failure.is_some());
+    // The loader relocated it; it was read, reset by another thread, read again, and then the program died.
+    let shown: Vec<(String, bool)> = hits
+        .iter()
+        .map(|hit: &Hit| {
+            let access = hit.access.map(|access| access.to_string()).unwrap_or_default();
+            (access, hit.value.is_some_and(|value| value.bits == 0))
+        })
+        .collect();
+    let want = [("W", false), ("R", false), ("W", true), ("R", true)]
+        .map(|(access, null)| (access.to_owned(), null));
+    assert_eq!(shown, want);
+    assert_ne!(hits[1].tid, hits[2].tid);
+    assert_eq!(hits[1].tid, hits[3].tid);
+    assert_eq!(session.summary().lost, 0);
+}
