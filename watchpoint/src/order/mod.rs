@@ -188,9 +188,10 @@ fn tell_back(hit: &Hit, before: &mut [Hit]) {
         .rev()
         .filter(|other| other.location == hit.location);
     for last in here.take_while(|last| is_open(last)) {
+        let agreed = last.value.is_some_and(|value| value.bits == found.bits);
         last.value = Some(Value::new(found.bits, Provenance::Computed));
         // What memory seemed to say about it was about something later.
-        last.before = last.before.filter(Value::is_exact);
+        last.before = last.before.filter(|before| agreed || before.is_exact());
         if last.access.is_some_and(|access| access.kind.writes()) {
             break;
         }
