@@ -237,12 +237,13 @@ pub(crate) fn lay_out(specs: &[WatchSpec], modules: &ModuleMap) -> Result<(Table
         table.place(*location, *at)?;
     }
     // Nothing else can bring these into reach.
-    let lost = specs.iter().find(|spec| {
-        matches!(&spec.address, Address::Static { module: None, .. }) && spec.resolve(modules).is_none()
+    let lost = specs.iter().find_map(|spec| match &spec.address {
+        Address::Static { module: None, addr } if modules.to_run(*addr).is_none() => Some(*addr),
+        _ => None,
     });
-    if let Some(lost) = lost {
+    if let Some(addr) = lost {
         return Err(WatchError::NotMapped {
-            what: format!("{:?}", lost.address),
+            what: format!("address {addr} of the executable"),
             pid: modules.pid(),
         });
     }

@@ -1,6 +1,6 @@
 //! A process that runs already: its threads get their events one by one, those to come inherit them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tracee::perf::{PerfError, ProbeEnd, ProbeFile, ProbeTarget, Uprobe};
 use tracee::process::{ExitWatch, Memory, ModuleMap, Process};
@@ -17,6 +17,8 @@ use crate::pointers;
 use crate::table::{Placement, Table};
 use crate::watcher::{Address, Arming, Event, WatchSpec, module_at};
 
+/// How often it is looked for libraries that somebody waits for.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How often the list of threads is read at most until it has nothing new.
 const ROUNDS: usize = 1000;
 
@@ -29,6 +31,9 @@ pub(super) struct Attached {
     memory: Memory,
     exit: ExitWatch,
     ended: bool,
+    /// Locations of files that are not mapped yet, and when that was looked at.
+    waiting: Vec<usize>,
+    looked: Instant,
     /// Kept for as long as they are to report.
     _probes: Vec<Uprobe>,
 }
@@ -50,6 +55,11 @@ impl Attached {
         let outlet = source.outlet();
         arm_all(pid, &mut arms, &outlet)?;
         let probes = set_probes(pid, &specs, &modules, source)?;
+        let unmapped = |spec: &WatchSpec| {
+            matches!(spec.address, Address::Static { .. }) && spec.resolve(&modules).is_none()
+        };
+        let waiting = specs.iter().enumerate().filter(|(_, spec)| unmapped(spec));
+        let waiting = waiting.map(|(location, _)| location).collect();
         let mut attached = Self {
             pid,
             specs,
@@ -59,6 +69,8 @@ impl Attached {
             memory: Memory::of(pid),
             exit,
             ended: false,
+            waiting,
+            looked: Instant::now(),
             _probes: probes,
         };
         let mut begun = vec![Event::Modules(Box::new(modules.clone()))];
@@ -144,14 +156,42 @@ impl Attached {
 
     /// Whether the process has ended.
     pub(super) fn news(&mut self) -> Result<Vec<Event>, WatchError> {
-        if self.ended || !self.exit.wait(Duration::ZERO)? {
+        if self.ended {
             return Ok(Vec::new());
+        }
+        if !self.exit.wait(Duration::ZERO)? {
+            return Ok(self.newly_mapped());
         }
         self.ended = true;
         let mut events = self.counted();
         // Only its parent gets to know how.
         events.push(Event::Ended(End::Unknown));
         Ok(events)
+    }
+
+    /// Watches locations of libraries that were mapped since. Some of their code may have run.
+    fn newly_mapped(&mut self) -> Vec<Event> {
+        let mut changes = Vec::new();
+        if self.waiting.is_empty() || self.looked.elapsed() < LOOK_AGAIN {
+            return changes;
+        }
+        self.looked = Instant::now();
+        let looked = self.modules.refresh();
+        if !looked.is_ok_and(|looked| !looked.mapped.is_empty()) {
+            return changes;
+        }
+        changes.push(Event::Modules(Box::new(self.modules.clone())));
+        for location in std::mem::take(&mut self.waiting) {
+            let spec = self.specs.get(location);
+            let Some(at) = spec.and_then(|spec| spec.resolve(&self.modules)) else {
+                self.waiting.push(location);
+                continue;
+            };
+            if let Ok(placement) = self.table.place(location, at) {
+                self.apply(placement, location, at, true, &mut changes);
+            }
+        }
+        changes
     }
 
     pub(super) fn stop(&mut self) -> Vec<Event> {
