@@ -97,10 +97,9 @@ impl Search<'_> {
         if self.path.len() == self.goal {
             return true;
         }
-        if self.path.len() > self.best.len() {
-            self.best.clone_from(&self.path);
-        }
-        if self.budget == 0 || self.dead.contains(&(at.clone(), chain.clone())) {
+        let known_dead = !self.dead.is_empty() && self.dead.contains(&(at.clone(), chain.clone()));
+        if self.budget == 0 || known_dead {
+            self.note_best();
             return false;
         }
         self.budget -= 1;
@@ -129,8 +128,16 @@ impl Search<'_> {
             self.path.pop();
             at[thread] -= 1;
         }
+        self.note_best();
         self.dead.insert((at.clone(), chain));
         false
+    }
+
+    /// Remembers the way that leads no further, if it is the longest.
+    fn note_best(&mut self) {
+        if self.path.len() > self.best.len() {
+            self.best.clone_from(&self.path);
+        }
     }
 
     /// Whether a thread's next hit is a read that for certain finds what is there.
