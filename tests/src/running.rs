@@ -1,6 +1,7 @@
 //! A process that runs beside the test, with what it has printed so far.
 
 use std::io::{Read, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -34,6 +35,8 @@ impl Running {
             .stderr(Stdio::piped());
         let how = format!("{command:?}");
         let mut child = command
+            // Of a group whose parent is in another: in an orphaned one the kernel ignores SIGTSTP.
+            .process_group(0)
             .spawn()
             .unwrap_or_else(|error| panic!("{how} does not start: {error}"));
         Self {
