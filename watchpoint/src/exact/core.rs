@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use failure::image::Registers;
 use program::{LinkAddr, RunAddr};
-use tracee::perf::ProbeFile;
+use tracee::perf::{PerfError, ProbeFile};
 use tracee::process::{Memory, ModuleMap};
 use tracee::ptrace::{Resume, SigInfo, Tracer};
 use tracee::{Pid, Tid, monotonic_ns};
@@ -23,6 +24,10 @@ use crate::watcher::{Address, Arming, Event, RawHit, Report, Snapshot, WatchSpec
 const SLACK_NS: u64 = 50_000_000;
 /// The same while stops come without a pause, so that processors are busy.
 const BUSY_SLACK_NS: u64 = 200_000_000;
+
+/// How often a register is asked for that is about to be free.
+const ATTEMPTS: usize = 50;
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(1);
 
 /// What is watched in a process that is traced as `Kind`. Whoever has the loop hands over the stops.
 pub(crate) struct Core<Kind, O> {
@@ -71,6 +76,18 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
     pub(crate) fn thread_exited(&mut self, tid: Tid) {
         self.probes.forget(tid);
         self.resumed_ns.remove(&tid);
+    }
+
+    /// Arms the first thread of a new program. The registers of the old one are free when the kernel has let go
+    /// of the last event, which may take it a moment.
+    fn arm_again(&mut self, tracer: &mut Tracer<Kind>, tid: Tid) -> Result<(), WatchError> {
+        for _ in 0..ATTEMPTS {
+            match self.owner.arm_first(tracer, tid) {
+                Err(WatchError::Perf(PerfError::NoRegister { .. })) => std::thread::sleep(BETWEEN_ATTEMPTS),
+                other => return other,
+            }
+        }
+        self.owner.arm_first(tracer, tid)
     }
 
     /// Forgets the threads that have ended.
@@ -418,7 +435,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
         for (register, wanted) in self.table.wanted().into_iter().enumerate() {
             self.owner.set(tracer, register, wanted)?;
         }
-        self.owner.arm_first(tracer, tid)?;
+        self.arm_again(tracer, tid)?;
         self.begin(tracer, &placed)
     }
 }
