@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: trap PID ADDR".into());
     };
     let addr = u64::from_str_radix(addr.trim_start_matches("0x"), 16)?;
-    let trigger = Trigger::ReadWrite(Range::new(RunAddr(addr), 8)?);
+    let trigger = Trigger::Write(Range::new(RunAddr(addr), 8)?);
     let breakpoint = Breakpoint::open(
         Tid(pid.parse()?),
         trigger,
