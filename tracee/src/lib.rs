@@ -9,6 +9,7 @@ mod clock;
 pub mod files;
 mod ids;
 pub mod perf;
+pub mod libipt;
 pub mod process;
 pub mod ptrace;
 mod registers;
