@@ -1,0 +1,519 @@
+//! Code as blocks that lead to one another, each read once.
+//!
+//! A block is instructions one after the other up to the first branch of any kind. From each block a *chain* of
+//! blocks follows that needs no packet: over direct jumps and calls to the first branch that the trace has to
+//! decide. The decoder moves from chain to chain; which chain comes after a branch's outcome is found once and
+//! then one index away.
+
+use super::image::Image;
+use super::length::{self, Class, Insn};
+use crate::packet::ExecMode;
+
+/// A block, by its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockId(pub(crate) u32);
+
+/// Instructions one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    /// The first instruction.
+    pub start: u64,
+    /// The last instruction.
+    pub last: u64,
+    /// Where an instruction after the last one would be.
+    pub end: u64,
+    /// How many there are. None when there is no code.
+    pub instructions: u32,
+    /// How it ends.
+    pub exit: Exit,
+}
+
+/// How a block ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// With a conditional branch: to there or to the block's end.
+    Cond(u64),
+    /// With a jump.
+    Jump(u64),
+    /// With a call; a call of the next instruction, which only reads its own address, is not remembered.
+    Call(u64),
+    /// With nothing: the next block follows.
+    Falls,
+    /// With an indirect jump.
+    IndirectJump,
+    /// With an indirect call.
+    IndirectCall,
+    /// With a return.
+    Return,
+    /// With a far transfer: a system call, an interrupt, a return from one.
+    Far,
+    /// There is no code behind it.
+    NoCode,
+    /// The bytes behind it are no instruction.
+    NotAnInstruction,
+}
+
+/// How a chain ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Cond,
+    Return,
+    /// Anything else that a TIP decides.
+    Indirect,
+    NoCode,
+    NotAnInstruction,
+    /// Never: jumps that lead to one another.
+    Endless,
+}
+
+/// No block yet.
+pub(crate) const UNKNOWN: u32 = u32::MAX;
+
+/// Blocks end here at the latest, so that code entered at many places is not read to its end for each of them.
+const BORDER: u64 = 1024;
+
+/// Chains up to this length are kept as lists.
+const LISTED: usize = 16;
+
+/// What following a trace needs of a block, small and together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hot {
+    /// The blocks after the branch that ends the chain, not taken and taken.
+    pub next: [u32; 2],
+    /// For a block that ends with a call: the block after the call.
+    pub after: u32,
+    /// Where the chain is listed.
+    list: u32,
+    listed: u8,
+    pub end: End,
+    /// There are calls in the chain.
+    pub calls: bool,
+}
+
+/// The blocks of an image, for one width of code.
+#[derive(Debug)]
+pub struct Blocks<'a> {
+    image: &'a Image<'a>,
+    mode: ExecMode,
+    hint: usize,
+    pub(crate) hot: Vec<Hot>,
+    starts: Vec<u64>,
+    blocks: Vec<Block>,
+    /// For a block whose chain goes on: the next block.
+    tails: Vec<u32>,
+    lists: Vec<BlockId>,
+    index: Index,
+    lengths: Vec<u8>,
+    writes_cr3: bool,
+}
+
+impl<'a> Blocks<'a> {
+    /// No blocks yet.
+    #[must_use]
+    pub fn new(image: &'a Image<'a>, mode: ExecMode) -> Self {
+        Self {
+            image,
+            mode,
+            hint: 0,
+            hot: Vec::new(),
+            starts: Vec::new(),
+            blocks: Vec::new(),
+            tails: Vec::new(),
+            lists: Vec::new(),
+            index: Index::default(),
+            lengths: Vec::new(),
+            writes_cr3: false,
+        }
+    }
+
+    /// A block.
+    #[must_use]
+    #[inline]
+    pub fn block(&self, id: BlockId) -> &Block {
+        &self.blocks[id.0 as usize]
+    }
+
+    /// The address of a block's first instruction.
+    #[must_use]
+    #[inline]
+    pub fn start(&self, id: BlockId) -> u64 {
+        self.starts[id.0 as usize]
+    }
+
+    #[inline]
+    pub(crate) fn starts(&self) -> &[u64] {
+        &self.starts
+    }
+
+    /// Whether any block has an instruction that writes CR3.
+    #[inline]
+    pub(crate) fn writes_cr3(&self) -> bool {
+        self.writes_cr3
+    }
+
+    /// Which instruction of a block writes CR3.
+    pub(crate) fn cr3_write(&self, block: &Block) -> Option<usize> {
+        let mut hint = self.hint;
+        self.addresses(block.start, block.instructions).position(|at| {
+            read(self.image, self.mode, at, &mut hint).is_some_and(|insn| insn.class == Class::MovCr3)
+        })
+    }
+
+    /// How many blocks there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// The addresses of the instructions from one that is known to start one.
+    pub fn addresses(&self, start: u64, count: u32) -> impl Iterator<Item = u64> + use<'_, 'a> {
+        let mut at = start;
+        let mut hint = self.hint;
+        (0..count).map(move |_| {
+            let here = at;
+            let length = read(self.image, self.mode, here, &mut hint).map_or(1, |insn| insn.length);
+            at = at.wrapping_add(length.into());
+            here
+        })
+    }
+
+    /// The block that starts at an address.
+    #[inline]
+    pub(crate) fn at(&mut self, start: u64) -> u32 {
+        match self.index.get(start, &self.starts) {
+            UNKNOWN => self.build(start),
+            id => id,
+        }
+    }
+
+    /// The blocks of a chain, if it is short enough to be listed.
+    #[inline]
+    pub(crate) fn chain(&self, head: u32) -> &[BlockId] {
+        let hot = &self.hot[head as usize];
+        let from = hot.list as usize;
+        &self.lists[from..from + usize::from(hot.listed)]
+    }
+
+    /// The block that follows in the chain.
+    #[inline]
+    pub(crate) fn tail(&self, id: u32) -> Option<u32> {
+        match self.tails[id as usize] {
+            UNKNOWN => None,
+            tail => Some(tail),
+        }
+    }
+
+    /// The last block of a chain.
+    pub(crate) fn last(&self, head: u32) -> u32 {
+        if let Some(last) = self.chain(head).last() {
+            return last.0;
+        }
+        let mut id = head;
+        while let Some(tail) = self.tail(id) {
+            id = tail;
+        }
+        id
+    }
+
+    /// The block after the branch that ends a chain.
+    #[inline]
+    pub(crate) fn after_branch(&mut self, head: u32, taken: bool) -> u32 {
+        match self.hot[head as usize].next[usize::from(taken)] {
+            UNKNOWN => self.find_after_branch(head, taken),
+            next => next,
+        }
+    }
+
+    fn find_after_branch(&mut self, head: u32, taken: bool) -> u32 {
+        let last = self.last(head);
+        let block = self.blocks[last as usize];
+        let target = match block.exit {
+            Exit::Cond(target) if taken => target,
+            _ => block.end,
+        };
+        let next = self.at(target);
+        self.hot[last as usize].next[usize::from(taken)] = next;
+        self.hot[head as usize].next[usize::from(taken)] = next;
+        next
+    }
+
+    /// The block after a call.
+    #[inline]
+    pub(crate) fn after_call(&mut self, caller: u32) -> u32 {
+        match self.hot[caller as usize].after {
+            UNKNOWN => {
+                let after = self.at(self.blocks[caller as usize].end);
+                self.hot[caller as usize].after = after;
+                after
+            }
+            after => after,
+        }
+    }
+
+    /// Reads the block at an address, and its chain.
+    #[cold]
+    fn build(&mut self, start: u64) -> u32 {
+        let first = self.blocks.len();
+        let mut next = start;
+        let (mut end, mut joined) = (End::Endless, UNKNOWN);
+        loop {
+            let id = self.read_block(next);
+            let block = self.blocks[id as usize];
+            match ends_chain(&block) {
+                Ok(decided) => {
+                    end = decided;
+                    break;
+                }
+                Err(onwards) => next = onwards,
+            }
+            let known = self.index.get(next, &self.starts);
+            if known != UNKNOWN {
+                self.tails[id as usize] = known;
+                // One of the blocks that are being read: the chain bites its own tail.
+                if (known as usize) < first {
+                    joined = known;
+                    end = self.hot[known as usize].end;
+                } else {
+                    self.tails[id as usize] = UNKNOWN;
+                }
+                break;
+            }
+            self.tails[id as usize] = self.blocks.len() as u32;
+        }
+        self.link(first, end, joined);
+        self.split_loop(first);
+        first as u32
+    }
+
+    /// Gives the blocks from `first` on, one chain, its end and lists.
+    fn link(&mut self, first: usize, end: End, joined: u32) {
+        let last = self.blocks.len();
+        let list = self.lists.len();
+        let shared = match joined {
+            UNKNOWN => 0,
+            joined => self.chain(joined).len(),
+        };
+        let listable = end != End::Endless && (joined == UNKNOWN || shared > 0);
+        let mut calls = joined != UNKNOWN && self.hot[joined as usize].calls;
+        let listed_from = (last + shared).saturating_sub(LISTED).max(first);
+        if listable {
+            self.lists
+                .extend((listed_from..last).map(|id| BlockId(id as u32)));
+            if joined != UNKNOWN {
+                let from = self.hot[joined as usize].list as usize;
+                self.lists.extend_from_within(from..from + shared);
+            }
+        }
+        for id in (first..last).rev() {
+            calls |= is_remembered(&self.blocks[id]);
+            let hot = &mut self.hot[id];
+            hot.calls = calls;
+            hot.end = end;
+            if listable && id >= listed_from {
+                hot.list = (list + id - listed_from) as u32;
+                hot.listed = (last - id + shared) as u8;
+            }
+        }
+    }
+
+    /// A loop's head in the middle of the block that was just read is a block of its own, and is known by now.
+    fn split_loop(&mut self, first: usize) {
+        let Some(&block) = self.blocks.get(first) else {
+            return;
+        };
+        let Exit::Cond(target) = block.exit else { return };
+        if target <= block.start || target > block.last || self.index.get(target, &self.starts) != UNKNOWN {
+            return;
+        }
+        // The last block read is the one whose lengths are at hand.
+        if self.blocks.len() != first + 1 {
+            return;
+        }
+        let mut at = block.start;
+        for (index, &length) in self.lengths.iter().enumerate() {
+            if at == target {
+                let instructions = block.instructions - index as u32;
+                let id = self.push(Block {
+                    start: target,
+                    instructions,
+                    ..block
+                });
+                self.link(id as usize, End::Cond, UNKNOWN);
+                return;
+            }
+            at += u64::from(length);
+        }
+    }
+
+    fn push(&mut self, block: Block) -> u32 {
+        let id = self.blocks.len() as u32;
+        self.blocks.push(block);
+        self.starts.push(block.start);
+        self.tails.push(UNKNOWN);
+        self.hot.push(Hot {
+            next: [UNKNOWN; 2],
+            after: UNKNOWN,
+            list: 0,
+            listed: 0,
+            end: End::Endless,
+            calls: false,
+        });
+        self.index.insert(block.start, id, &self.starts);
+        id
+    }
+
+    /// Reads the instructions of one block.
+    fn read_block(&mut self, start: u64) -> u32 {
+        let border = start | (BORDER - 1);
+        let (mut at, mut last) = (start, start);
+        self.lengths.clear();
+        let mut bytes = self.image.from(start, &mut self.hint);
+        let exit = loop {
+            let insn = match length::decode(bytes, self.mode) {
+                Some(insn) => insn,
+                None => match read(self.image, self.mode, at, &mut self.hint) {
+                    Some(insn) => insn,
+                    None if self.image.from(at, &mut self.hint).is_empty() => break Exit::NoCode,
+                    None => break Exit::NotAnInstruction,
+                },
+            };
+            let size = u64::from(insn.length);
+            let Some(next) = at.checked_add(size) else {
+                break Exit::NotAnInstruction;
+            };
+            self.lengths.push(insn.length);
+            last = at;
+            at = next;
+            self.writes_cr3 |= insn.class == Class::MovCr3;
+            if let Some(exit) = exit_of(insn, next) {
+                break exit;
+            }
+            if next > border {
+                break Exit::Falls;
+            }
+            bytes = match bytes.get(usize::from(insn.length)..) {
+                Some(rest) if !rest.is_empty() => rest,
+                _ => self.image.from(at, &mut self.hint),
+            };
+        };
+        self.push(Block {
+            start,
+            last,
+            end: at,
+            instructions: self.lengths.len() as u32,
+            exit,
+        })
+    }
+}
+
+/// One instruction, wherever its bytes are.
+fn read(image: &Image<'_>, mode: ExecMode, at: u64, hint: &mut usize) -> Option<Insn> {
+    if let Some(insn) = length::decode(image.from(at, hint), mode) {
+        return Some(insn);
+    }
+    let (bytes, count) = image.across(at);
+    length::decode(bytes.get(..count)?, mode)
+}
+
+fn exit_of(insn: Insn, next: u64) -> Option<Exit> {
+    let target = || next.wrapping_add_signed(insn.displacement.into());
+    Some(match insn.class {
+        Class::Other | Class::MovCr3 => return None,
+        Class::Jump => Exit::Jump(target()),
+        Class::Call => Exit::Call(target()),
+        Class::Cond => Exit::Cond(target()),
+        Class::IndirectJump => Exit::IndirectJump,
+        Class::IndirectCall => Exit::IndirectCall,
+        Class::Return => Exit::Return,
+        Class::Far => Exit::Far,
+    })
+}
+
+/// How a chain ends that ends with this block, or the address at which it goes on.
+fn ends_chain(block: &Block) -> Result<End, u64> {
+    match block.exit {
+        Exit::Cond(_) => Ok(End::Cond),
+        Exit::Return => Ok(End::Return),
+        Exit::IndirectJump | Exit::IndirectCall | Exit::Far => Ok(End::Indirect),
+        Exit::NoCode => Ok(End::NoCode),
+        Exit::NotAnInstruction => Ok(End::NotAnInstruction),
+        Exit::Jump(to) | Exit::Call(to) => Err(to),
+        Exit::Falls => Err(block.end),
+    }
+}
+
+/// Whether a return can come back behind the block.
+pub(crate) fn is_remembered(block: &Block) -> bool {
+    match block.exit {
+        Exit::IndirectCall => true,
+        Exit::Call(to) => to != block.end,
+        _ => false,
+    }
+}
+
+/// Which block starts at an address.
+#[derive(Debug)]
+struct Index {
+    /// A power of two of slots, at most half of them taken.
+    slots: Vec<u32>,
+    shift: u32,
+    taken: usize,
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        let bits = 12;
+        Self {
+            slots: vec![UNKNOWN; 1 << bits],
+            shift: u64::BITS - bits,
+            taken: 0,
+        }
+    }
+}
+
+impl Index {
+    #[inline]
+    fn slot(&self, address: u64) -> usize {
+        (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
+    }
+
+    #[inline]
+    fn get(&self, address: u64, starts: &[u64]) -> u32 {
+        let mask = self.slots.len() - 1;
+        let mut slot = self.slot(address);
+        loop {
+            let id = self.slots[slot & mask];
+            if id == UNKNOWN || starts[id as usize] == address {
+                return id;
+            }
+            slot += 1;
+        }
+    }
+
+    fn insert(&mut self, address: u64, id: u32, starts: &[u64]) {
+        if (self.taken + 1) * 2 > self.slots.len() {
+            self.slots = vec![UNKNOWN; self.slots.len() * 2];
+            self.shift -= 1;
+            for (id, &start) in starts.iter().enumerate().take(self.taken) {
+                self.place(start, id as u32);
+            }
+        }
+        self.place(address, id);
+        self.taken += 1;
+    }
+
+    fn place(&mut self, address: u64, id: u32) {
+        let mask = self.slots.len() - 1;
+        let mut slot = self.slot(address) & mask;
+        while self.slots[slot] != UNKNOWN {
+            slot = (slot + 1) & mask;
+        }
+        self.slots[slot] = id;
+    }
+}

@@ -1,0 +1,406 @@
+//! How long an instruction is and where it leads: all that following a trace needs of it.
+//!
+//! A full decoder (operands, mnemonics) costs five times as much, and the first decode of a trace is mostly this.
+//! Like libipt, it does not ask whether an opcode exists: code that ran does.
+
+use crate::packet::ExecMode;
+
+/// The longest instruction.
+pub const MAX_LENGTH: usize = 15;
+
+/// An instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Insn {
+    /// Its length in bytes.
+    pub length: u8,
+    /// Where it leads.
+    pub class: Class,
+    /// For direct branches: the target, relative to the next instruction.
+    pub displacement: i32,
+}
+
+/// Where an instruction leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// To the next one.
+    Other,
+    /// To the next one; writes CR3, after which tracing can be off.
+    MovCr3,
+    /// To its target.
+    Jump,
+    /// To its target, remembering the next one.
+    Call,
+    /// To its target or the next one.
+    Cond,
+    /// Anywhere.
+    IndirectJump,
+    /// Anywhere, remembering the next one.
+    IndirectCall,
+    /// To where a call remembered.
+    Return,
+    /// Out of the segment or the privilege level, and anywhere.
+    Far,
+}
+
+/// The instruction at the start of `bytes`, of which the first fifteen count. `None` when they end too early, or are
+/// no instruction.
+#[must_use]
+#[inline]
+pub fn decode(bytes: &[u8], mode: ExecMode) -> Option<Insn> {
+    if let Some(window) = bytes.first_chunk::<16>() {
+        return Window {
+            bytes: window,
+            end: MAX_LENGTH,
+        }
+        .decode(mode);
+    }
+    let mut padded = [0; 16];
+    let end = bytes.len().min(MAX_LENGTH);
+    padded.get_mut(..end)?.copy_from_slice(bytes.get(..end)?);
+    Window { bytes: &padded, end }.decode(mode)
+}
+
+const MODRM: u8 = 1;
+const IMM8: u8 = 2;
+/// Two or four bytes, by the operand's size.
+const IMM_Z: u8 = 4;
+const IMM16: u8 = 8;
+/// Needs a closer look.
+const SPECIAL: u8 = 16;
+
+/// What follows each one-byte opcode.
+const ONE_BYTE: [u8; 256] = one_byte();
+
+const fn one_byte() -> [u8; 256] {
+    let mut table = [0; 256];
+    let mut opcode = 0;
+    while opcode < 256 {
+        table[opcode] = match opcode {
+            0x00..=0x3f => match opcode & 7 {
+                0..=3 => MODRM,
+                4 => IMM8,
+                5 => IMM_Z,
+                _ => 0,
+            },
+            0x63 | 0x84..=0x8f | 0xd0..=0xd3 | 0xd8..=0xdf | 0xfe => MODRM,
+            0x68 | 0xa9 => IMM_Z,
+            0x69 | 0x81 | 0xc7 => MODRM | IMM_Z,
+            0x6a | 0xa8 | 0xb0..=0xb7 | 0xd4 | 0xd5 | 0xe4..=0xe7 => IMM8,
+            0x6b | 0x80 | 0x82 | 0x83 | 0xc0 | 0xc1 | 0xc6 => MODRM | IMM8,
+            0x70..=0x7f | 0xe0..=0xe3 | 0xeb => IMM8 | SPECIAL,
+            0xc2 | 0xca => IMM16 | SPECIAL,
+            0xc8 => IMM16 | IMM8,
+            0xcd => IMM8 | SPECIAL,
+            0xf6 | 0xf7 | 0xff => MODRM | SPECIAL,
+            0x9a | 0xa0..=0xa3 | 0xb8..=0xbf | 0xc3 | 0xcb | 0xcc | 0xce | 0xcf | 0xe8..=0xea | 0xf1 => {
+                SPECIAL
+            }
+            _ => 0,
+        };
+        opcode += 1;
+    }
+    table
+}
+
+/// What follows each opcode after 0F.
+const TWO_BYTE: [u8; 256] = two_byte();
+
+const fn two_byte() -> [u8; 256] {
+    let mut table = [0; 256];
+    let mut opcode = 0;
+    while opcode < 256 {
+        table[opcode] = match opcode {
+            0x01 | 0x20..=0x23 | 0x78 => MODRM | SPECIAL,
+            0x05 | 0x07 | 0x34 | 0x35 | 0x80..=0x8f => SPECIAL,
+            0x04
+            | 0x06
+            | 0x08..=0x0c
+            | 0x0e
+            | 0x30..=0x33
+            | 0x36
+            | 0x37
+            | 0x77
+            | 0xa0..=0xa2
+            | 0xa8..=0xaa
+            | 0xc8..=0xcf => 0,
+            0x0f | 0x70..=0x73 | 0xa4 | 0xac | 0xba | 0xc2 | 0xc4..=0xc6 => MODRM | IMM8,
+            _ => MODRM,
+        };
+        opcode += 1;
+    }
+    table
+}
+
+/// Sixteen bytes, of which `end` count: the sixteenth is there so that no index needs a check.
+struct Window<'a> {
+    bytes: &'a [u8; 16],
+    end: usize,
+}
+
+#[derive(Default)]
+struct Prefixes {
+    operand: bool,
+    address: bool,
+    repeat: bool,
+    repeat_not: bool,
+    wide: bool,
+    rex_r: bool,
+}
+
+impl Window<'_> {
+    #[inline]
+    fn byte(&self, at: usize) -> u8 {
+        self.bytes[at & 15]
+    }
+
+    #[inline]
+    fn finish(&self, length: usize, class: Class) -> Option<Insn> {
+        (length <= self.end).then_some(Insn {
+            length: length as u8,
+            class,
+            displacement: 0,
+        })
+    }
+
+    /// A direct branch whose displacement is `size` bytes at the end.
+    fn branch(&self, at: usize, size: usize, class: Class) -> Option<Insn> {
+        let length = at + size;
+        let insn = self.finish(length, class)?;
+        let displacement = match size {
+            1 => i32::from(self.byte(at).cast_signed()),
+            2 => i32::from(i16::from_le_bytes([self.byte(at), self.byte(at + 1)])),
+            _ => i32::from_le_bytes([0, 1, 2, 3].map(|offset| self.byte(at + offset))),
+        };
+        Some(Insn { displacement, ..insn })
+    }
+
+    #[inline]
+    fn decode(&self, mode: ExecMode) -> Option<Insn> {
+        let mut at = 0;
+        let mut prefixes = Prefixes::default();
+        let long = mode == ExecMode::Bits64;
+        loop {
+            let byte = self.byte(at);
+            if at >= self.end {
+                return None;
+            }
+            match byte {
+                0x40..=0x4f if long => {
+                    let opcode = self.byte(at + 1);
+                    // Only the prefix right before the opcode counts.
+                    if !is_prefix(opcode) {
+                        prefixes.wide = byte & 8 != 0;
+                        prefixes.rex_r = byte & 4 != 0;
+                    }
+                }
+                0x66 => prefixes.operand = true,
+                0x67 => prefixes.address = true,
+                0xf3 => (prefixes.repeat, prefixes.repeat_not) = (true, false),
+                0xf2 => prefixes.repeat_not = true,
+                0x26 | 0x2e | 0x36 | 0x3e | 0x64 | 0x65 | 0xf0 => {}
+                _ => return self.opcode(at, mode, &prefixes),
+            }
+            at += 1;
+        }
+    }
+
+    #[inline]
+    fn opcode(&self, at: usize, mode: ExecMode, prefixes: &Prefixes) -> Option<Insn> {
+        let opcode = self.byte(at);
+        match opcode {
+            0x0f => return self.two_byte(at + 1, mode, prefixes),
+            0xc4 | 0xc5 | 0x62 if mode == ExecMode::Bits64 || self.byte(at + 1) >= 0xc0 => {
+                return self.vector(at, mode, prefixes);
+            }
+            0xc4 | 0xc5 | 0x62 => return self.plain(at + 1, MODRM, mode, prefixes),
+            _ => {}
+        }
+        let follows = ONE_BYTE[opcode as usize];
+        if follows & SPECIAL == 0 {
+            return self.plain(at + 1, follows, mode, prefixes);
+        }
+        self.special(at, opcode, mode, prefixes)
+    }
+
+    /// What follows an opcode, for instructions that lead to the next one.
+    #[inline]
+    fn plain(&self, at: usize, follows: u8, mode: ExecMode, prefixes: &Prefixes) -> Option<Insn> {
+        self.finish(self.after(at, follows, mode, prefixes), Class::Other)
+    }
+
+    #[inline]
+    fn after(&self, at: usize, follows: u8, mode: ExecMode, prefixes: &Prefixes) -> usize {
+        let mut at = at;
+        if follows & MODRM != 0 {
+            at = self.operand(at, mode, prefixes);
+        }
+        if follows & IMM8 != 0 {
+            at += 1;
+        }
+        if follows & IMM16 != 0 {
+            at += 2;
+        }
+        if follows & IMM_Z != 0 {
+            at += immediate_size(mode, prefixes);
+        }
+        at
+    }
+
+    /// Past ModRM, SIB and displacement.
+    #[inline]
+    fn operand(&self, at: usize, mode: ExecMode, prefixes: &Prefixes) -> usize {
+        let modrm = self.byte(at);
+        let (mode_bits, base) = (modrm >> 6, modrm & 7);
+        if mode_bits == 3 {
+            return at + 1;
+        }
+        let short = match mode {
+            ExecMode::Bits64 => false,
+            ExecMode::Bits32 => prefixes.address,
+            ExecMode::Bits16 => !prefixes.address,
+        };
+        if short {
+            return at
+                + match (mode_bits, base) {
+                    (0, 6) | (2, _) => 3,
+                    (1, _) => 2,
+                    _ => 1,
+                };
+        }
+        let sib = usize::from(base == 4);
+        let base = if base == 4 { self.byte(at + 1) & 7 } else { base };
+        let displacement = match (mode_bits, base) {
+            (0, 5) | (2, _) => 4,
+            (1, _) => 1,
+            _ => 0,
+        };
+        at + 1 + sib + displacement
+    }
+
+    fn special(&self, at: usize, opcode: u8, mode: ExecMode, prefixes: &Prefixes) -> Option<Insn> {
+        let long = mode == ExecMode::Bits64;
+        let next = at + 1;
+        let far_unless_long = |length| self.finish(length, if long { Class::Other } else { Class::Far });
+        match opcode {
+            0x70..=0x7f | 0xe0..=0xe3 => self.branch(next, 1, Class::Cond),
+            0xeb => self.branch(next, 1, Class::Jump),
+            0xe9 => self.branch(next, branch_size(mode, prefixes), Class::Jump),
+            0xe8 => self.branch(next, branch_size(mode, prefixes), Class::Call),
+            0xc3 => self.finish(next, Class::Return),
+            0xc2 => self.finish(next + 2, Class::Return),
+            0xca => self.finish(next + 2, Class::Far),
+            0xcb | 0xcc | 0xcf | 0xf1 => self.finish(next, Class::Far),
+            0xcd => self.finish(next + 1, Class::Far),
+            0xce => far_unless_long(next),
+            0x9a | 0xea if long => self.finish(next, Class::Other),
+            0x9a | 0xea => self.finish(next + immediate_size(mode, prefixes) + 2, Class::Far),
+            0xa0..=0xa3 => self.finish(next + address_size(mode, prefixes), Class::Other),
+            0xb8..=0xbf => {
+                let size = if prefixes.wide {
+                    8
+                } else {
+                    immediate_size(mode, prefixes)
+                };
+                self.finish(next + size, Class::Other)
+            }
+            0xf6 | 0xf7 => {
+                let with = match (self.byte(next) >> 3 & 7, opcode) {
+                    (0 | 1, 0xf6) => MODRM | IMM8,
+                    (0 | 1, _) => MODRM | IMM_Z,
+                    _ => MODRM,
+                };
+                self.plain(next, with, mode, prefixes)
+            }
+            _ => {
+                let class = match self.byte(next) >> 3 & 7 {
+                    2 => Class::IndirectCall,
+                    4 => Class::IndirectJump,
+                    3 | 5 => Class::Far,
+                    _ => Class::Other,
+                };
+                self.finish(self.operand(next, mode, prefixes), class)
+            }
+        }
+    }
+
+    #[inline]
+    fn two_byte(&self, at: usize, mode: ExecMode, prefixes: &Prefixes) -> Option<Insn> {
+        let opcode = self.byte(at);
+        let next = at + 1;
+        match opcode {
+            0x38 => return self.plain(next + 1, MODRM, mode, prefixes),
+            0x3a => return self.plain(next + 1, MODRM | IMM8, mode, prefixes),
+            _ => {}
+        }
+        let follows = TWO_BYTE[opcode as usize];
+        if follows & SPECIAL == 0 {
+            return self.plain(next, follows, mode, prefixes);
+        }
+        let modrm = self.byte(next);
+        match opcode {
+            0x80..=0x8f => self.branch(next, branch_size(mode, prefixes), Class::Cond),
+            0x05 | 0x07 | 0x34 | 0x35 => self.finish(next, Class::Far),
+            // VMCALL, VMLAUNCH, VMRESUME, UIRET.
+            0x01 if matches!(modrm, 0xc1..=0xc3 | 0xec) => self.finish(next + 1, Class::Far),
+            // Always registers, whatever the mode bits say.
+            0x20..=0x23 => {
+                let writes_cr3 = opcode == 0x22 && modrm >> 3 & 7 == 3 && !prefixes.rex_r;
+                let class = if writes_cr3 { Class::MovCr3 } else { Class::Other };
+                self.finish(next + 1, class)
+            }
+            // AMD's EXTRQ and INSERTQ have two immediates, VMREAD none.
+            0x78 if prefixes.operand || prefixes.repeat_not => {
+                self.plain(next, MODRM | IMM16, mode, prefixes)
+            }
+            _ => self.plain(next, MODRM, mode, prefixes),
+        }
+    }
+
+    /// VEX and EVEX.
+    fn vector(&self, at: usize, mode: ExecMode, prefixes: &Prefixes) -> Option<Insn> {
+        let (map, opcode_at) = match self.byte(at) {
+            0xc5 => (1, at + 2),
+            0xc4 => (self.byte(at + 1) & 0x1f, at + 3),
+            _ => (self.byte(at + 1) & 7, at + 4),
+        };
+        let opcode = self.byte(opcode_at);
+        let follows = match map {
+            1 if opcode == 0x77 && self.byte(at) != 0x62 => 0,
+            1 => MODRM | TWO_BYTE[opcode as usize] & IMM8,
+            3 => MODRM | IMM8,
+            2 | 5 | 6 => MODRM,
+            _ => return None,
+        };
+        self.plain(opcode_at + 1, follows, mode, prefixes)
+    }
+}
+
+fn is_prefix(byte: u8) -> bool {
+    matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3)
+}
+
+#[inline]
+fn immediate_size(mode: ExecMode, prefixes: &Prefixes) -> usize {
+    let two = match mode {
+        ExecMode::Bits64 => prefixes.operand && !prefixes.wide,
+        ExecMode::Bits32 => prefixes.operand,
+        ExecMode::Bits16 => !prefixes.operand,
+    };
+    if two { 2 } else { 4 }
+}
+
+/// In 64-bit code Intel's processors ignore the operand-size prefix of near branches.
+fn branch_size(mode: ExecMode, prefixes: &Prefixes) -> usize {
+    match mode {
+        ExecMode::Bits64 => 4,
+        _ => immediate_size(mode, prefixes),
+    }
+}
+
+fn address_size(mode: ExecMode, prefixes: &Prefixes) -> usize {
+    match (mode, prefixes.address) {
+        (ExecMode::Bits64, false) => 8,
+        (ExecMode::Bits64, true) | (ExecMode::Bits32, false) | (ExecMode::Bits16, true) => 4,
+        (ExecMode::Bits32, true) | (ExecMode::Bits16, false) => 2,
+    }
+}

@@ -1,0 +1,12 @@
+//! The traced code.
+//!
+//! - [`image`]: bytes at addresses
+//! - [`length`]: how long an instruction is and where it leads
+//! - [`blocks`]: code as blocks that lead to one another, each read once
+
+pub mod blocks;
+pub mod image;
+pub mod length;
+
+pub use blocks::{Block, BlockId, Blocks, Exit};
+pub use image::{Image, ImageError};

@@ -1,0 +1,162 @@
+//! From a trace to the consumer.
+
+use std::ops::Range;
+
+use super::consumer::{Consumer, Gap, Why};
+use super::memo::Memo;
+use super::returns::Returns;
+use super::slow::Pending;
+use crate::code::blocks::UNKNOWN;
+use crate::code::{BlockId, Blocks, Image};
+use crate::packet::{ExecMode, PSB, next_psb};
+
+/// Decodes traces of one image. What it learns of the code serves the next trace.
+#[derive(Debug)]
+pub struct Decoder<'a> {
+    image: &'a Image<'a>,
+    /// By width: almost always one of them.
+    known: [Option<Box<Known<'a>>>; 3],
+}
+
+/// What is known of the code of one width.
+#[derive(Debug)]
+pub(super) struct Known<'a> {
+    pub blocks: Blocks<'a>,
+    pub memo: Memo,
+    /// The blocks and the calls of the step that is being made.
+    pub run: Vec<BlockId>,
+    pub calls: Vec<u32>,
+}
+
+impl<'a> Decoder<'a> {
+    /// A decoder that knows nothing of the code yet.
+    #[must_use]
+    pub fn new(image: &'a Image<'a>) -> Self {
+        Self {
+            image,
+            known: [None, None, None],
+        }
+    }
+
+    /// Decodes a whole trace.
+    pub fn decode<C: Consumer>(&mut self, trace: &[u8], consumer: &mut C) {
+        self.decode_range(trace, 0..trace.len(), consumer);
+    }
+
+    /// Decodes from the first PSB in a range to the first PSB at or after the range's end. What lies before the
+    /// first PSB is a gap only at the beginning of the trace.
+    pub(super) fn decode_range<C: Consumer>(&mut self, trace: &[u8], range: Range<usize>, consumer: &mut C) {
+        let first = next_psb(trace, range.start);
+        if range.start == 0 && first != Some(0) && !trace.is_empty() {
+            consumer.gap(Gap {
+                from: 0,
+                to: first.unwrap_or(trace.len()) as u64,
+                why: Why::NotSynchronised,
+            });
+        }
+        let mut next = first.filter(|&psb| psb < range.end);
+        while let Some(psb) = next {
+            let mut state = State::new(trace, psb, range.end);
+            let Err((why, at)) = self.run(&mut state, consumer) else {
+                return;
+            };
+            let resumed = next_psb(trace, at.max(psb + PSB.len()));
+            consumer.gap(Gap {
+                from: at as u64,
+                to: resumed.unwrap_or(trace.len()) as u64,
+                why,
+            });
+            next = resumed.filter(|&psb| psb < range.end);
+        }
+    }
+
+    /// Decodes from a PSB to the end or an error, which comes with its offset.
+    fn run<C: Consumer>(&mut self, state: &mut State<'_>, consumer: &mut C) -> Result<(), (Why, usize)> {
+        loop {
+            let known = self.known(state.mode);
+            let stopped = known
+                .fast(state, consumer)
+                .and_then(|()| known.slow(state, consumer));
+            match stopped {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(why) => return Err((why, state.position)),
+            }
+        }
+    }
+
+    fn known(&mut self, mode: ExecMode) -> &mut Known<'a> {
+        let image = self.image;
+        self.known[mode as usize].get_or_insert_with(|| {
+            Box::new(Known {
+                blocks: Blocks::new(image, mode),
+                memo: Memo::default(),
+                run: Vec::new(),
+                calls: Vec::new(),
+            })
+        })
+    }
+}
+
+/// Where decoding stands.
+#[derive(Debug)]
+pub(super) struct State<'t> {
+    pub trace: &'t [u8],
+    /// The next packet.
+    pub position: usize,
+    /// The first PSB at or after this offset is not decoded any more.
+    pub end: usize,
+    /// Tracing is on.
+    pub enabled: bool,
+    /// When it is on: what runs next. Right whenever the block is not known.
+    pub ip: u64,
+    /// The block there, in the blocks of the current width; [`UNKNOWN`] until it is asked for.
+    pub block: u32,
+    pub last_ip: u64,
+    pub mode: ExecMode,
+    /// The width was told.
+    pub mode_known: bool,
+    pub returns: Returns,
+    /// The calls of the other widths: code returns to code of its own width.
+    parked: [Returns; 3],
+    pub pending: Pending,
+    /// Whether the PSB where decoding began was read.
+    pub begun: bool,
+}
+
+impl<'t> State<'t> {
+    fn new(trace: &'t [u8], position: usize, end: usize) -> Self {
+        Self {
+            trace,
+            position,
+            end,
+            enabled: false,
+            ip: 0,
+            block: UNKNOWN,
+            last_ip: 0,
+            mode: ExecMode::Bits64,
+            mode_known: false,
+            returns: Returns::default(),
+            parked: Default::default(),
+            pending: Pending::default(),
+            begun: false,
+        }
+    }
+
+    /// Goes on at an address.
+    pub fn go(&mut self, ip: u64) {
+        self.ip = ip;
+        self.block = UNKNOWN;
+    }
+
+    /// Code of another width begins.
+    pub fn switch(&mut self, mode: ExecMode) {
+        self.mode_known = true;
+        if mode != self.mode {
+            std::mem::swap(&mut self.returns, &mut self.parked[self.mode as usize]);
+            std::mem::swap(&mut self.returns, &mut self.parked[mode as usize]);
+            self.mode = mode;
+            self.block = UNKNOWN;
+        }
+    }
+}

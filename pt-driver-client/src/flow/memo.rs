@@ -1,0 +1,186 @@
+//! What several outcomes of branches lead to, remembered.
+//!
+//! Programs repeat themselves: the six outcomes of a TNT packet lead from one block over the same blocks to the same
+//! block as the last time. Such a step is one lookup, and its blocks are one slice.
+
+use crate::code::BlockId;
+
+/// Six outcomes with a bit in front that marks where they begin: 2 to 127.
+pub type Outcomes = u32;
+
+/// No outcomes are left.
+pub const NONE_LEFT: Outcomes = 1;
+
+/// In place of the next block: the one after the call that was remembered last.
+pub const POP: u32 = u32::MAX;
+
+/// A step, and what it leads to.
+#[derive(Debug, Clone, Copy)]
+pub struct Step {
+    key: u32,
+    /// The block after it, or [`POP`].
+    pub next: u32,
+    from: u32,
+    blocks: u8,
+    calls: u8,
+    /// How many calls are remembered at the same time, at most.
+    pub depth: u8,
+    rest: u8,
+}
+
+impl Step {
+    /// The outcomes that were not used.
+    #[inline]
+    pub fn rest(&self) -> Outcomes {
+        self.rest.into()
+    }
+}
+
+const EMPTY: u32 = u32::MAX;
+const OUTCOME_BITS: u32 = 7;
+/// Steps are kept for so many times the number of blocks, so that memory depends on the code and not on the trace.
+const STEPS_PER_BLOCK: usize = 16;
+const ALWAYS: usize = 4096;
+
+/// The steps that were made.
+#[derive(Debug)]
+pub struct Memo {
+    slots: Vec<Step>,
+    shift: u32,
+    taken: usize,
+    /// The blocks of each step, followed by its calls.
+    runs: Vec<BlockId>,
+}
+
+impl Default for Memo {
+    fn default() -> Self {
+        let bits = 12;
+        Self {
+            slots: vec![Step::EMPTY; 1 << bits],
+            shift: u32::BITS - bits,
+            taken: 0,
+            runs: Vec::new(),
+        }
+    }
+}
+
+impl Step {
+    const EMPTY: Self = Self {
+        key: EMPTY,
+        next: 0,
+        from: 0,
+        blocks: 0,
+        calls: 0,
+        depth: 0,
+        rest: 0,
+    };
+}
+
+impl Memo {
+    /// What these outcomes lead to from a block.
+    #[inline]
+    pub fn get(&self, block: u32, outcomes: Outcomes) -> Option<Step> {
+        let key = key(block, outcomes);
+        let mask = self.slots.len() - 1;
+        let mut slot = self.slot(key);
+        loop {
+            let step = &self.slots[slot & mask];
+            if step.key == key {
+                return Some(*step);
+            }
+            if step.key == EMPTY {
+                return None;
+            }
+            slot += 1;
+        }
+    }
+
+    /// The blocks of a step.
+    #[inline]
+    pub fn blocks(&self, step: &Step) -> &[BlockId] {
+        let from = step.from as usize;
+        &self.runs[from..from + usize::from(step.blocks)]
+    }
+
+    /// The calls of a step that were not returned from.
+    #[inline]
+    pub fn calls(&self, step: &Step) -> &[BlockId] {
+        let from = step.from as usize + usize::from(step.blocks);
+        &self.runs[from..from + usize::from(step.calls)]
+    }
+
+    /// Remembers a step, unless it is too long or enough are known.
+    pub fn insert(&mut self, known_blocks: usize, block: u32, outcomes: Outcomes, made: &Made<'_>) {
+        let (Ok(blocks), Ok(calls)) = (u8::try_from(made.blocks.len()), u8::try_from(made.calls.len()))
+        else {
+            return;
+        };
+        let (Ok(depth), Ok(rest)) = (u8::try_from(made.depth), u8::try_from(made.rest)) else {
+            return;
+        };
+        if block >> (u32::BITS - OUTCOME_BITS) != 0 || self.taken >= known_blocks * STEPS_PER_BLOCK + ALWAYS {
+            return;
+        }
+        let Ok(from) = u32::try_from(self.runs.len()) else {
+            return;
+        };
+        self.runs.extend_from_slice(made.blocks);
+        self.runs.extend(made.calls.iter().map(|&call| BlockId(call)));
+        if (self.taken + 1) * 2 > self.slots.len() {
+            self.grow();
+        }
+        self.place(Step {
+            key: key(block, outcomes),
+            next: made.next,
+            from,
+            blocks,
+            calls,
+            depth,
+            rest,
+        });
+        self.taken += 1;
+    }
+
+    fn grow(&mut self) {
+        let larger = vec![Step::EMPTY; self.slots.len() * 2];
+        self.shift -= 1;
+        let old = std::mem::replace(&mut self.slots, larger);
+        for step in old.into_iter().filter(|step| step.key != EMPTY) {
+            self.place(step);
+        }
+    }
+
+    fn place(&mut self, step: Step) {
+        let mask = self.slots.len() - 1;
+        let mut slot = self.slot(step.key) & mask;
+        while self.slots[slot].key != EMPTY {
+            slot = (slot + 1) & mask;
+        }
+        self.slots[slot] = step;
+    }
+
+    #[inline]
+    fn slot(&self, key: u32) -> usize {
+        (key.wrapping_mul(0x9e37_79b1) >> self.shift) as usize
+    }
+}
+
+#[inline]
+fn key(block: u32, outcomes: Outcomes) -> u32 {
+    block << OUTCOME_BITS | outcomes
+}
+
+/// A step that was made.
+#[derive(Debug)]
+pub struct Made<'a> {
+    /// The blocks that ran.
+    pub blocks: &'a [BlockId],
+    /// The calls that were not returned from.
+    pub calls: &'a [u32],
+    /// The most calls at the same time.
+    pub depth: usize,
+    /// The block after it, or [`POP`].
+    pub next: u32,
+    /// The outcomes that were not used.
+    pub rest: Outcomes,
+}

@@ -1,0 +1,21 @@
+//! What a program did, according to a trace: our own decoder, made for speed.
+//!
+//! - [`consumer`]: who is told
+//! - [`decoder`]: from a trace to the consumer: synchronises, and again after an error
+//! - `fast`: the packets that traces are made of: TNT, TIP, tracing on and off
+//! - `slow`: every other packet, and what they bind to
+//! - `walk`: through code without packets, to an address
+//! - `memo`: what several outcomes lead to, remembered; `returns`: calls to come back from
+//! - [`parallel`]: the pieces of a long trace on several processors
+
+pub mod consumer;
+pub mod decoder;
+mod fast;
+mod memo;
+pub mod parallel;
+mod returns;
+mod slow;
+mod walk;
+
+pub use consumer::{Consumer, Event, Gap, Part, Why};
+pub use decoder::Decoder;

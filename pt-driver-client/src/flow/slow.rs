@@ -1,0 +1,364 @@
+//! Every packet that is not one of the frequent ones, and what it binds to.
+//!
+//! Some packets only announce: a FUP or TIP that follows says where. What is announced waits in [`Pending`].
+
+use super::consumer::{Consumer, Event, Gap, Why};
+use super::decoder::{Known, State};
+use super::memo::Outcomes;
+use crate::packet::{ExecMode, IpPayload, Packet, PacketError, Tnt, parse};
+
+/// What was announced.
+#[derive(Debug, Default)]
+pub struct Pending {
+    /// The width of code from the next TIP or FUP on.
+    mode: Option<ExecMode>,
+    /// Announced by packets that say that their FUP belongs to them alone.
+    own_fup: bool,
+    /// Announced by packets whose FUP also begins an interrupt.
+    shared_fup: bool,
+    /// An MWAIT, whose EXSTOP follows.
+    mwait: bool,
+    /// An interrupt before this instruction: a TIP says where it goes.
+    interrupted: Option<u64>,
+    /// In a block of items: whether they are short.
+    items: Option<bool>,
+}
+
+impl Pending {
+    /// Nothing was announced.
+    pub fn is_empty(&self) -> bool {
+        let Self {
+            mode: None,
+            own_fup: false,
+            shared_fup: false,
+            mwait: false,
+            interrupted: None,
+            items: None,
+        } = self
+        else {
+            return false;
+        };
+        true
+    }
+}
+
+/// Kinds of control-flow events whose FUP, when they do not have one of their own, is an interrupt's.
+const INTERRUPTING: [u8; 8] = [1, 3, 4, 5, 6, 8, 9, 12];
+
+impl Known<'_> {
+    /// Decodes the next packet. Whether that was the end.
+    pub fn slow<C: Consumer>(&mut self, state: &mut State<'_>, consumer: &mut C) -> Result<bool, Why> {
+        let rest = state.trace.get(state.position..).unwrap_or_default();
+        let (packet, size) = match parse(rest, state.pending.items) {
+            Ok(parsed) => parsed,
+            Err(PacketError::End) => {
+                self.finish(state, consumer);
+                return Ok(true);
+            }
+            Err(PacketError::Unknown) => return Err(Why::UnknownPacket),
+            Err(PacketError::Malformed) => return Err(Why::MalformedPacket),
+        };
+        let mut next = state.position + size;
+        match packet {
+            Packet::Psb => return self.psb(state, next, consumer),
+            Packet::Overflow => next = self.overflow(state, next, consumer)?,
+            Packet::Tnt(tnt) => next = self.tnt(state, tnt, next, consumer)?,
+            Packet::Tip(payload) => self.tip(state, payload, consumer)?,
+            Packet::TipPge(payload) => self.enable(state, payload, consumer)?,
+            Packet::TipPgd(payload) => self.disable(state, payload, consumer)?,
+            Packet::Fup(payload) => self.fup(state, payload, consumer)?,
+            Packet::ModeExec { mode, .. } => state.pending.mode = Some(mode),
+            Packet::ModeTsx { aborted, .. } if state.enabled => {
+                if aborted {
+                    state.pending.shared_fup = true;
+                } else {
+                    state.pending.own_fup = true;
+                }
+            }
+            Packet::Mwait { .. } => state.pending.mwait = true,
+            Packet::ExStop { ip } => {
+                state.pending.mwait = false;
+                state.pending.own_fup |= ip;
+            }
+            Packet::Ptw { ip, .. } => state.pending.own_fup |= ip,
+            Packet::ControlFlowEvent { ip: true, .. } => state.pending.own_fup = true,
+            Packet::ControlFlowEvent { kind, .. } if state.enabled && INTERRUPTING.contains(&kind) => {
+                state.pending.shared_fup = true;
+            }
+            Packet::BlockBegin { short, .. } => state.pending.items = Some(short),
+            Packet::BlockEnd { ip } => {
+                state.pending.items = None;
+                state.pending.own_fup |= ip;
+            }
+            Packet::TraceStop if state.enabled => return Err(Why::UnexpectedPacket),
+            Packet::Tsc(ticks) => consumer.event(Event::Time(ticks)),
+            _ => {}
+        }
+        state.position = next;
+        Ok(false)
+    }
+
+    /// The address of a packet; it is the last one from now on.
+    fn address(state: &mut State<'_>, payload: IpPayload) -> Option<u64> {
+        let ip = payload.resolve(state.last_ip)?;
+        state.last_ip = ip;
+        Some(ip)
+    }
+
+    fn tnt<C: Consumer>(
+        &mut self,
+        state: &mut State<'_>,
+        tnt: Tnt,
+        next: usize,
+        consumer: &mut C,
+    ) -> Result<usize, Why> {
+        if !state.enabled {
+            return Err(Why::UnexpectedPacket);
+        }
+        let mut block = self.here(state);
+        let mut left = u32::from(tnt.count);
+        let mut end = next;
+        while left > 0 {
+            let count = left.min(6);
+            left -= count;
+            let bits = tnt.bits >> left & ((1 << count) - 1);
+            let outcomes = Outcomes::try_from(1 << count | bits).unwrap_or(1);
+            (block, end) = self.outcomes(state, block, outcomes, end, consumer)?;
+        }
+        state.go(self.blocks.start(crate::code::BlockId(block)));
+        state.block = block;
+        Ok(end)
+    }
+
+    fn tip<C: Consumer>(
+        &mut self,
+        state: &mut State<'_>,
+        payload: IpPayload,
+        consumer: &mut C,
+    ) -> Result<(), Why> {
+        if !state.enabled {
+            return Err(Why::UnexpectedPacket);
+        }
+        let ip = Self::address(state, payload);
+        if let Some(from) = state.pending.interrupted.take() {
+            if !self.walk_to(state, from, consumer)? {
+                return Err(Why::Mismatch);
+            }
+            let to = ip.ok_or(Why::NoAddress)?;
+            consumer.event(Event::Interrupted { from, to });
+            state.go(to);
+        } else {
+            let head = self.here(state);
+            self.leave_indirect(state, head, consumer)?;
+            state.go(ip.ok_or(Why::MalformedPacket)?);
+        }
+        if let Some(mode) = state.pending.mode.take() {
+            state.switch(mode);
+        }
+        Ok(())
+    }
+
+    fn enable<C: Consumer>(
+        &mut self,
+        state: &mut State<'_>,
+        payload: IpPayload,
+        consumer: &mut C,
+    ) -> Result<(), Why> {
+        let ip = Self::address(state, payload).ok_or(Why::NoAddress)?;
+        if state.enabled || state.pending.interrupted.is_some() {
+            return Err(Why::UnexpectedPacket);
+        }
+        state.enabled = true;
+        state.go(ip);
+        if let Some(mode) = state.pending.mode.take() {
+            state.switch(mode);
+        }
+        consumer.event(Event::Enabled(ip));
+        Ok(())
+    }
+
+    fn disable<C: Consumer>(
+        &mut self,
+        state: &mut State<'_>,
+        payload: IpPayload,
+        consumer: &mut C,
+    ) -> Result<(), Why> {
+        let ip = Self::address(state, payload);
+        if !state.enabled {
+            return Err(Why::UnexpectedPacket);
+        }
+        if let Some(at) = state.pending.interrupted.take() {
+            if !self.walk_to(state, at, consumer)? {
+                return Err(Why::Mismatch);
+            }
+        } else {
+            let head = self.here(state);
+            self.leave_disabled(state, head, ip, consumer)?;
+        }
+        state.enabled = false;
+        if let Some(mode) = state.pending.mode.take() {
+            state.switch(mode);
+        }
+        consumer.event(Event::Disabled(ip));
+        Ok(())
+    }
+
+    fn fup<C: Consumer>(
+        &mut self,
+        state: &mut State<'_>,
+        payload: IpPayload,
+        consumer: &mut C,
+    ) -> Result<(), Why> {
+        let ip = Self::address(state, payload);
+        let mode = state.pending.mode.take();
+        let own = std::mem::take(&mut state.pending.own_fup) || mode.is_some();
+        let shared = std::mem::take(&mut state.pending.shared_fup);
+        if (own || shared)
+            && state.enabled
+            && let Some(ip) = ip
+            && !self.walk_to(state, ip, consumer)?
+        {
+            return Err(Why::Mismatch);
+        }
+        if let Some(mode) = mode {
+            state.switch(mode);
+        }
+        if !own {
+            let ip = ip.ok_or(Why::NoAddress)?;
+            if state.pending.interrupted.replace(ip).is_some() {
+                return Err(Why::UnexpectedPacket);
+            }
+        }
+        Ok(())
+    }
+
+    /// PSB and what belongs to it, up to PSBEND: the state, for a decoder that begins here; for one that comes by,
+    /// the state as it should be. Whether that was the end.
+    fn psb<C: Consumer>(
+        &mut self,
+        state: &mut State<'_>,
+        next: usize,
+        consumer: &mut C,
+    ) -> Result<bool, Why> {
+        if !state.pending.is_empty() {
+            return Err(Why::UnexpectedPacket);
+        }
+        let is_last = state.begun && state.position >= state.end;
+        let (mut ip, mut mode, mut time) = (None, None, None);
+        state.position = next;
+        let overflow = loop {
+            let rest = state.trace.get(state.position..).unwrap_or_default();
+            let (packet, size) = match parse(rest, None) {
+                Ok(parsed) => parsed,
+                Err(PacketError::End) => {
+                    self.finish(state, consumer);
+                    return Ok(true);
+                }
+                Err(PacketError::Unknown) => return Err(Why::UnknownPacket),
+                Err(PacketError::Malformed) => return Err(Why::MalformedPacket),
+            };
+            match packet {
+                Packet::PsbEnd => {
+                    state.position += size;
+                    break false;
+                }
+                Packet::Overflow => break true,
+                Packet::Fup(payload) => ip = payload.resolve(ip.unwrap_or(0)),
+                Packet::ModeExec { mode: told, .. } => mode = Some(told),
+                Packet::Tsc(ticks) => time = Some(ticks),
+                Packet::Pad
+                | Packet::ModeTsx { .. }
+                | Packet::Pip { .. }
+                | Packet::Vmcs { .. }
+                | Packet::Mnt(_)
+                | Packet::Cbr { .. }
+                | Packet::Tma { .. }
+                | Packet::Mtc(_)
+                | Packet::Cyc(_) => {}
+                _ => return Err(Why::UnexpectedPacket),
+            }
+            state.position += size;
+        };
+        if state.begun {
+            let same_mode = !state.mode_known || mode.is_none_or(|mode| mode == state.mode);
+            if !same_mode || ip.is_none() && state.enabled && !overflow || ip.is_some() && !state.enabled {
+                return Err(Why::BadStatus);
+            }
+            if let Some(ip) = ip
+                && !self.walk_to(state, ip, consumer)?
+            {
+                return Err(Why::Mismatch);
+            }
+        } else if let Some(ip) = ip {
+            state.enabled = true;
+            state.go(ip);
+        }
+        state.last_ip = ip.unwrap_or(0);
+        if is_last {
+            return Ok(true);
+        }
+        if let Some(mode) = mode {
+            state.switch(mode);
+        }
+        if let Some(ticks) = time {
+            consumer.event(Event::Time(ticks));
+        }
+        if let Some(ip) = ip.filter(|_| !state.begun) {
+            consumer.event(Event::Enabled(ip));
+        }
+        state.begun = true;
+        Ok(false)
+    }
+
+    /// The processor lost packets. A FUP right behind says where tracing goes on; anything else that it is off.
+    fn overflow<C: Consumer>(
+        &mut self,
+        state: &mut State<'_>,
+        next: usize,
+        consumer: &mut C,
+    ) -> Result<usize, Why> {
+        let from = state.position as u64;
+        let mut at = next;
+        let resumed = loop {
+            let rest = state.trace.get(at..).unwrap_or_default();
+            match parse(rest, None) {
+                Ok((Packet::Fup(payload), size)) => break Some((payload, at + size)),
+                Ok((
+                    Packet::Pad
+                    | Packet::Mnt(_)
+                    | Packet::Cbr { .. }
+                    | Packet::Tsc(_)
+                    | Packet::Tma { .. }
+                    | Packet::Mtc(_)
+                    | Packet::Cyc(_),
+                    size,
+                )) => at += size,
+                Ok((Packet::PsbEnd | Packet::Tip(_) | Packet::TipPgd(_) | Packet::Tnt(_), _)) => {
+                    return Err(Why::UnexpectedPacket);
+                }
+                Ok(_) | Err(PacketError::End) => break None,
+                Err(PacketError::Unknown) => return Err(Why::UnknownPacket),
+                Err(PacketError::Malformed) => return Err(Why::MalformedPacket),
+            }
+        };
+        state.pending = Pending::default();
+        state.last_ip = 0;
+        state.mode_known = false;
+        state.begun = true;
+        let (after, ip) = match resumed {
+            Some((payload, after)) => (after, Self::address(state, payload)),
+            None => (next, None),
+        };
+        consumer.gap(Gap {
+            from,
+            to: after as u64,
+            why: Why::Overflow,
+        });
+        state.enabled = ip.is_some();
+        if let Some(ip) = ip {
+            state.go(ip);
+            consumer.event(Event::Enabled(ip));
+        }
+        Ok(after)
+    }
+}

@@ -1,0 +1,126 @@
+//! Through code without packets.
+
+use super::consumer::{Consumer, Part, Why};
+use super::decoder::{Known, State};
+use crate::code::blocks::{UNKNOWN, is_remembered};
+use crate::code::{Block, BlockId, Exit};
+
+/// So many blocks without a packet are a circle: code that is not would have to be larger than any program.
+const STEPS: usize = 1 << 20;
+
+/// Where a walk through a block ended.
+enum Walked {
+    /// At what was looked for.
+    There,
+    /// At its last instruction, and goes on in another block.
+    On(u64),
+    /// At a branch that only the trace can decide.
+    Branch,
+}
+
+impl Known<'_> {
+    /// The block that runs next.
+    pub fn here(&mut self, state: &mut State<'_>) -> u32 {
+        if state.block == UNKNOWN {
+            state.block = self.blocks.at(state.ip);
+        }
+        state.block
+    }
+
+    /// Runs up to an address. Whether it was reached: a branch that needs a packet can come first.
+    pub fn walk_to<C: Consumer>(
+        &mut self,
+        state: &mut State<'_>,
+        ip: u64,
+        consumer: &mut C,
+    ) -> Result<bool, Why> {
+        self.walk(state, consumer, |blocks, block| {
+            if block.start < ip && ip <= block.last {
+                let before = blocks.addresses(block.start, block.instructions);
+                return before
+                    .take_while(|&at| at <= ip)
+                    .enumerate()
+                    .last()
+                    .filter(|&(_, at)| at == ip);
+            }
+            (block.start == ip).then_some((0, ip))
+        })
+    }
+
+    /// Runs to the branch where tracing ended, or past an instruction that writes CR3.
+    pub fn walk_to_cr3<C: Consumer>(&mut self, state: &mut State<'_>, consumer: &mut C) -> Result<(), Why> {
+        self.walk(state, consumer, |blocks, block| {
+            let index = blocks.cr3_write(block)?;
+            let mut after = blocks.addresses(block.start, block.instructions).skip(index + 1);
+            Some((index + 1, after.next().unwrap_or(block.end)))
+        })
+        .map(drop)
+    }
+
+    /// Runs until `stop` says that the way ends in a block: after how many instructions, and before which address.
+    fn walk<C: Consumer>(
+        &mut self,
+        state: &mut State<'_>,
+        consumer: &mut C,
+        stop: impl Fn(&crate::code::Blocks<'_>, &Block) -> Option<(usize, u64)>,
+    ) -> Result<bool, Why> {
+        let mut id = self.here(state);
+        for _ in 0..STEPS {
+            let block = *self.blocks.block(BlockId(id));
+            let walked = match stop(&self.blocks, &block) {
+                Some((0, _)) => {
+                    state.block = id;
+                    state.ip = block.start;
+                    Walked::There
+                }
+                Some((count, ip)) => {
+                    let part = Part {
+                        start: block.start,
+                        end: ip,
+                        instructions: u32::try_from(count).unwrap_or(u32::MAX),
+                    };
+                    consumer.part(&self.blocks, part);
+                    state.go(ip);
+                    Walked::There
+                }
+                None => self.run_block(state, id, &block, consumer)?,
+            };
+            match walked {
+                Walked::There => return Ok(true),
+                Walked::Branch => return Ok(false),
+                Walked::On(next) => id = self.blocks.at(next),
+            }
+        }
+        Err(Why::Endless)
+    }
+
+    fn run_block<C: Consumer>(
+        &mut self,
+        state: &mut State<'_>,
+        id: u32,
+        block: &Block,
+        consumer: &mut C,
+    ) -> Result<Walked, Why> {
+        consumer.blocks(&self.blocks, &[BlockId(id)]);
+        if is_remembered(block) {
+            state.returns.push(id);
+        }
+        Ok(match block.exit {
+            Exit::Jump(to) | Exit::Call(to) => Walked::On(to),
+            Exit::Falls => Walked::On(block.end),
+            Exit::Cond(_) | Exit::IndirectJump | Exit::IndirectCall | Exit::Return | Exit::Far => {
+                Walked::Branch
+            }
+            Exit::NoCode => return Err(Why::NoCode),
+            Exit::NotAnInstruction => return Err(Why::NotAnInstruction),
+        })
+    }
+
+    /// The trace has ended: what certainly ran still did.
+    pub fn finish<C: Consumer>(&mut self, state: &mut State<'_>, consumer: &mut C) {
+        if state.enabled {
+            let head = self.here(state);
+            self.leave(state, head, consumer);
+        }
+    }
+}

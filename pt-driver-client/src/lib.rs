@@ -1,0 +1,16 @@
+//! Control flow: what a program did, branch by branch, from Intel PT.
+//!
+//! - [`packet`]: the packets, from and to bytes
+//! - [`code`]: the traced code, as blocks
+//! - [`flow`]: our own decoder
+//! - [`reference`]: the same through libipt
+//! - [`summary`]: a trace in a few numbers, to compare decoders by
+//!
+//! Architecture invariant: bytes in, values out. Nothing here opens a file, and no bytes make anything here panic,
+//! run forever or grow beyond what code and trace together justify.
+
+pub mod code;
+pub mod flow;
+pub mod packet;
+pub mod reference;
+pub mod summary;
