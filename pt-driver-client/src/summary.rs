@@ -47,6 +47,8 @@ impl Instructions for Summary {
 }
 
 impl Consumer for Summary {
+    const EVENTS: bool = false;
+
     fn blocks(&mut self, code: &Blocks<'_>, blocks: &[BlockId]) {
         for &id in blocks {
             let block = code.block(id);

@@ -72,6 +72,9 @@ pub(crate) const UNKNOWN: u32 = u32::MAX;
 /// Blocks end here at the latest, so that code entered at many places is not read to its end for each of them.
 const BORDER: u64 = 1024;
 
+/// Room for the blocks of a small trace.
+const RESERVED: usize = 2048;
+
 /// Chains up to this length are kept as lists.
 const LISTED: usize = 16;
 
@@ -90,6 +93,36 @@ pub(crate) struct Hot {
     pub calls: bool,
 }
 
+/// The rest of a block, packed: how much memory the first decode touches is a large part of its time.
+#[derive(Debug, Clone, Copy)]
+struct Rest {
+    /// Where a direct branch goes, from the end.
+    displacement: i32,
+    /// The block that follows in the chain.
+    tail: u32,
+    instructions: u16,
+    /// From the start to the last instruction.
+    last: u16,
+    /// From the start to the end.
+    size: u16,
+    kind: Kind,
+}
+
+/// [`Exit`] without addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Cond,
+    Jump,
+    Call,
+    Falls,
+    IndirectJump,
+    IndirectCall,
+    Return,
+    Far,
+    NoCode,
+    NotAnInstruction,
+}
+
 /// The blocks of an image, for one width of code.
 #[derive(Debug)]
 pub struct Blocks<'a> {
@@ -98,9 +131,7 @@ pub struct Blocks<'a> {
     hint: usize,
     pub(crate) hot: Vec<Hot>,
     starts: Vec<u64>,
-    blocks: Vec<Block>,
-    /// For a block whose chain goes on: the next block.
-    tails: Vec<u32>,
+    rest: Vec<Rest>,
     lists: Vec<BlockId>,
     index: Index,
     lengths: Vec<u8>,
@@ -115,22 +146,61 @@ impl<'a> Blocks<'a> {
             image,
             mode,
             hint: 0,
-            hot: Vec::new(),
-            starts: Vec::new(),
-            blocks: Vec::new(),
-            tails: Vec::new(),
-            lists: Vec::new(),
+            hot: Vec::with_capacity(RESERVED),
+            starts: Vec::with_capacity(RESERVED),
+            rest: Vec::with_capacity(RESERVED),
+            lists: Vec::with_capacity(RESERVED),
             index: Index::default(),
             lengths: Vec::new(),
             writes_cr3: false,
         }
     }
 
+    /// The width of the code.
+    pub(crate) fn mode(&self) -> ExecMode {
+        self.mode
+    }
+
     /// A block.
     #[must_use]
     #[inline]
-    pub fn block(&self, id: BlockId) -> &Block {
-        &self.blocks[id.0 as usize]
+    pub fn block(&self, id: BlockId) -> Block {
+        let start = self.starts[id.0 as usize];
+        let rest = &self.rest[id.0 as usize];
+        let end = start.wrapping_add(rest.size.into());
+        let target = end.wrapping_add_signed(rest.displacement.into());
+        Block {
+            start,
+            last: start.wrapping_add(rest.last.into()),
+            end,
+            instructions: rest.instructions.into(),
+            exit: match rest.kind {
+                Kind::Cond => Exit::Cond(target),
+                Kind::Jump => Exit::Jump(target),
+                Kind::Call => Exit::Call(target),
+                Kind::Falls => Exit::Falls,
+                Kind::IndirectJump => Exit::IndirectJump,
+                Kind::IndirectCall => Exit::IndirectCall,
+                Kind::Return => Exit::Return,
+                Kind::Far => Exit::Far,
+                Kind::NoCode => Exit::NoCode,
+                Kind::NotAnInstruction => Exit::NotAnInstruction,
+            },
+        }
+    }
+
+    /// The first and the last instruction of a block.
+    #[inline]
+    pub(crate) fn span(&self, id: BlockId) -> (u64, u64) {
+        let start = self.starts[id.0 as usize];
+        (start, start.wrapping_add(self.rest[id.0 as usize].last.into()))
+    }
+
+    /// Whether a return can come back behind a block. A call of the next instruction only reads its own address.
+    #[inline]
+    pub(crate) fn is_remembered(&self, id: u32) -> bool {
+        let rest = &self.rest[id as usize];
+        rest.kind == Kind::IndirectCall || rest.kind == Kind::Call && rest.displacement != 0
     }
 
     /// The address of a block's first instruction.
@@ -162,13 +232,13 @@ impl<'a> Blocks<'a> {
     /// How many blocks there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.blocks.len()
+        self.rest.len()
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.blocks.is_empty()
+        self.rest.is_empty()
     }
 
     /// The addresses of the instructions from one that is known to start one.
@@ -203,7 +273,7 @@ impl<'a> Blocks<'a> {
     /// The block that follows in the chain.
     #[inline]
     pub(crate) fn tail(&self, id: u32) -> Option<u32> {
-        match self.tails[id as usize] {
+        match self.rest[id as usize].tail {
             UNKNOWN => None,
             tail => Some(tail),
         }
@@ -232,7 +302,7 @@ impl<'a> Blocks<'a> {
 
     fn find_after_branch(&mut self, head: u32, taken: bool) -> u32 {
         let last = self.last(head);
-        let block = self.blocks[last as usize];
+        let block = self.block(BlockId(last));
         let target = match block.exit {
             Exit::Cond(target) if taken => target,
             _ => block.end,
@@ -248,7 +318,7 @@ impl<'a> Blocks<'a> {
     pub(crate) fn after_call(&mut self, caller: u32) -> u32 {
         match self.hot[caller as usize].after {
             UNKNOWN => {
-                let after = self.at(self.blocks[caller as usize].end);
+                let after = self.at(self.block(BlockId(caller)).end);
                 self.hot[caller as usize].after = after;
                 after
             }
@@ -259,32 +329,31 @@ impl<'a> Blocks<'a> {
     /// Reads the block at an address, and its chain.
     #[cold]
     fn build(&mut self, start: u64) -> u32 {
-        let first = self.blocks.len();
+        let first = self.rest.len();
         let mut next = start;
         let (mut end, mut joined) = (End::Endless, UNKNOWN);
         loop {
             let id = self.read_block(next);
-            let block = self.blocks[id as usize];
-            match ends_chain(&block) {
-                Ok(decided) => {
-                    end = decided;
-                    break;
-                }
-                Err(onwards) => next = onwards,
+            let rest = &self.rest[id as usize];
+            if let Some(decided) = ends_chain(rest.kind) {
+                end = decided;
+                break;
             }
+            next = next.wrapping_add(rest.size.into());
+            next = next.wrapping_add_signed(rest.displacement.into());
             let known = self.index.get(next, &self.starts);
             if known != UNKNOWN {
-                self.tails[id as usize] = known;
+                self.rest[id as usize].tail = known;
                 // One of the blocks that are being read: the chain bites its own tail.
                 if (known as usize) < first {
                     joined = known;
                     end = self.hot[known as usize].end;
                 } else {
-                    self.tails[id as usize] = UNKNOWN;
+                    self.rest[id as usize].tail = UNKNOWN;
                 }
                 break;
             }
-            self.tails[id as usize] = self.blocks.len() as u32;
+            self.rest[id as usize].tail = self.rest.len() as u32;
         }
         self.link(first, end, joined);
         self.split_loop(first);
@@ -293,7 +362,7 @@ impl<'a> Blocks<'a> {
 
     /// Gives the blocks from `first` on, one chain, its end and lists.
     fn link(&mut self, first: usize, end: End, joined: u32) {
-        let last = self.blocks.len();
+        let last = self.rest.len();
         let list = self.lists.len();
         let shared = match joined {
             UNKNOWN => 0,
@@ -311,7 +380,7 @@ impl<'a> Blocks<'a> {
             }
         }
         for id in (first..last).rev() {
-            calls |= is_remembered(&self.blocks[id]);
+            calls |= self.is_remembered(id as u32);
             let hot = &mut self.hot[id];
             hot.calls = calls;
             hot.end = end;
@@ -324,26 +393,31 @@ impl<'a> Blocks<'a> {
 
     /// A loop's head in the middle of the block that was just read is a block of its own, and is known by now.
     fn split_loop(&mut self, first: usize) {
-        let Some(&block) = self.blocks.get(first) else {
-            return;
-        };
-        let Exit::Cond(target) = block.exit else { return };
-        if target <= block.start || target > block.last || self.index.get(target, &self.starts) != UNKNOWN {
+        // The last block read is the one whose lengths are at hand.
+        if self.rest.len() != first + 1 || self.rest[first].kind != Kind::Cond {
             return;
         }
-        // The last block read is the one whose lengths are at hand.
-        if self.blocks.len() != first + 1 {
+        let block = self.block(BlockId(first as u32));
+        let Exit::Cond(target) = block.exit else {
+            return;
+        };
+        if target <= block.start || target > block.last || self.index.get(target, &self.starts) != UNKNOWN {
             return;
         }
         let mut at = block.start;
         for (index, &length) in self.lengths.iter().enumerate() {
             if at == target {
-                let instructions = block.instructions - index as u32;
-                let id = self.push(Block {
-                    start: target,
-                    instructions,
-                    ..block
-                });
+                let skipped = (target - block.start) as u16;
+                let whole = self.rest[first];
+                let id = self.push(
+                    target,
+                    Rest {
+                        instructions: whole.instructions - index as u16,
+                        last: whole.last - skipped,
+                        size: whole.size - skipped,
+                        ..whole
+                    },
+                );
                 self.link(id as usize, End::Cond, UNKNOWN);
                 return;
             }
@@ -351,11 +425,10 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    fn push(&mut self, block: Block) -> u32 {
-        let id = self.blocks.len() as u32;
-        self.blocks.push(block);
-        self.starts.push(block.start);
-        self.tails.push(UNKNOWN);
+    fn push(&mut self, start: u64, rest: Rest) -> u32 {
+        let id = self.rest.len() as u32;
+        self.rest.push(rest);
+        self.starts.push(start);
         self.hot.push(Hot {
             next: [UNKNOWN; 2],
             after: UNKNOWN,
@@ -364,7 +437,7 @@ impl<'a> Blocks<'a> {
             end: End::Endless,
             calls: false,
         });
-        self.index.insert(block.start, id, &self.starts);
+        self.index.insert(start, id, &self.starts);
         id
     }
 
@@ -374,41 +447,45 @@ impl<'a> Blocks<'a> {
         let (mut at, mut last) = (start, start);
         self.lengths.clear();
         let mut bytes = self.image.from(start, &mut self.hint);
-        let exit = loop {
+        let (kind, displacement) = loop {
             let insn = match length::decode(bytes, self.mode) {
                 Some(insn) => insn,
                 None => match read(self.image, self.mode, at, &mut self.hint) {
                     Some(insn) => insn,
-                    None if self.image.from(at, &mut self.hint).is_empty() => break Exit::NoCode,
-                    None => break Exit::NotAnInstruction,
+                    None if self.image.from(at, &mut self.hint).is_empty() => break (Kind::NoCode, 0),
+                    None => break (Kind::NotAnInstruction, 0),
                 },
             };
-            let size = u64::from(insn.length);
-            let Some(next) = at.checked_add(size) else {
-                break Exit::NotAnInstruction;
+            let Some(next) = at.checked_add(insn.length.into()) else {
+                break (Kind::NotAnInstruction, 0);
             };
             self.lengths.push(insn.length);
             last = at;
             at = next;
-            self.writes_cr3 |= insn.class == Class::MovCr3;
-            if let Some(exit) = exit_of(insn, next) {
-                break exit;
+            if insn.class != Class::Other {
+                if let Some(kind) = kind_of(insn.class) {
+                    break (kind, insn.displacement);
+                }
+                self.writes_cr3 = true;
             }
             if next > border {
-                break Exit::Falls;
+                break (Kind::Falls, 0);
             }
             bytes = match bytes.get(usize::from(insn.length)..) {
                 Some(rest) if !rest.is_empty() => rest,
                 _ => self.image.from(at, &mut self.hint),
             };
         };
-        self.push(Block {
-            start,
-            last,
-            end: at,
-            instructions: self.lengths.len() as u32,
-            exit,
-        })
+        // At most the distance to the border and one instruction.
+        let rest = Rest {
+            displacement,
+            tail: UNKNOWN,
+            instructions: self.lengths.len() as u16,
+            last: (last - start) as u16,
+            size: (at - start) as u16,
+            kind,
+        };
+        self.push(start, rest)
     }
 }
 
@@ -421,39 +498,28 @@ fn read(image: &Image<'_>, mode: ExecMode, at: u64, hint: &mut usize) -> Option<
     length::decode(bytes.get(..count)?, mode)
 }
 
-fn exit_of(insn: Insn, next: u64) -> Option<Exit> {
-    let target = || next.wrapping_add_signed(insn.displacement.into());
-    Some(match insn.class {
+fn kind_of(class: Class) -> Option<Kind> {
+    Some(match class {
         Class::Other | Class::MovCr3 => return None,
-        Class::Jump => Exit::Jump(target()),
-        Class::Call => Exit::Call(target()),
-        Class::Cond => Exit::Cond(target()),
-        Class::IndirectJump => Exit::IndirectJump,
-        Class::IndirectCall => Exit::IndirectCall,
-        Class::Return => Exit::Return,
-        Class::Far => Exit::Far,
+        Class::Jump => Kind::Jump,
+        Class::Call => Kind::Call,
+        Class::Cond => Kind::Cond,
+        Class::IndirectJump => Kind::IndirectJump,
+        Class::IndirectCall => Kind::IndirectCall,
+        Class::Return => Kind::Return,
+        Class::Far => Kind::Far,
     })
 }
 
-/// How a chain ends that ends with this block, or the address at which it goes on.
-fn ends_chain(block: &Block) -> Result<End, u64> {
-    match block.exit {
-        Exit::Cond(_) => Ok(End::Cond),
-        Exit::Return => Ok(End::Return),
-        Exit::IndirectJump | Exit::IndirectCall | Exit::Far => Ok(End::Indirect),
-        Exit::NoCode => Ok(End::NoCode),
-        Exit::NotAnInstruction => Ok(End::NotAnInstruction),
-        Exit::Jump(to) | Exit::Call(to) => Err(to),
-        Exit::Falls => Err(block.end),
-    }
-}
-
-/// Whether a return can come back behind the block.
-pub(crate) fn is_remembered(block: &Block) -> bool {
-    match block.exit {
-        Exit::IndirectCall => true,
-        Exit::Call(to) => to != block.end,
-        _ => false,
+/// How a chain ends that ends with such a block. One that does not goes on at the block's end plus its displacement.
+fn ends_chain(kind: Kind) -> Option<End> {
+    match kind {
+        Kind::Jump | Kind::Call | Kind::Falls => None,
+        Kind::Cond => Some(End::Cond),
+        Kind::Return => Some(End::Return),
+        Kind::IndirectJump | Kind::IndirectCall | Kind::Far => Some(End::Indirect),
+        Kind::NoCode => Some(End::NoCode),
+        Kind::NotAnInstruction => Some(End::NotAnInstruction),
     }
 }
 

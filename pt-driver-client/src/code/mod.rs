@@ -1,12 +1,13 @@
 //! The traced code.
 //!
 //! - [`image`]: bytes at addresses
-//! - [`length`]: how long an instruction is and where it leads
+//! - [`length`]: how long an instruction is and where it leads, by the tables of `opcodes`
 //! - [`blocks`]: code as blocks that lead to one another, each read once
 
 pub mod blocks;
 pub mod image;
 pub mod length;
+mod opcodes;
 
 pub use blocks::{Block, BlockId, Blocks, Exit};
 pub use image::{Image, ImageError};

@@ -6,6 +6,9 @@ use crate::code::{BlockId, Blocks};
 ///
 /// Blocks come many at a time; what lies between two of them (an interrupt, a gap) comes in its place.
 pub trait Consumer {
+    /// Whether it wants to know of events. Each ends a batch of blocks, which costs time.
+    const EVENTS: bool;
+
     /// These blocks ran, one after the other.
     fn blocks(&mut self, code: &Blocks<'_>, blocks: &[BlockId]);
 

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::consumer::{Consumer, Gap, Why};
+use super::batch::Batch;
+use super::consumer::{Consumer, Event, Gap, Why};
 use super::memo::Memo;
 use super::returns::Returns;
 use super::slow::Pending;
@@ -23,6 +24,8 @@ pub struct Decoder<'a> {
 pub(super) struct Known<'a> {
     pub blocks: Blocks<'a>,
     pub memo: Memo,
+    /// What ran and was not handed over yet.
+    pub batch: Batch,
     /// The blocks and the calls of the step that is being made.
     pub run: Vec<BlockId>,
     pub calls: Vec<u32>,
@@ -77,6 +80,9 @@ impl<'a> Decoder<'a> {
             let stopped = known
                 .fast(state, consumer)
                 .and_then(|()| known.slow(state, consumer));
+            if !matches!(stopped, Ok(false)) || known.blocks.mode() != state.mode {
+                known.flush(consumer);
+            }
             match stopped {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
@@ -91,10 +97,27 @@ impl<'a> Decoder<'a> {
             Box::new(Known {
                 blocks: Blocks::new(image, mode),
                 memo: Memo::default(),
+                batch: Batch::default(),
                 run: Vec::new(),
                 calls: Vec::new(),
             })
         })
+    }
+}
+
+impl Known<'_> {
+    /// Hands over what ran.
+    pub fn flush<C: Consumer>(&mut self, consumer: &mut C) {
+        self.batch.flush(&self.blocks, consumer);
+    }
+
+    /// Tells of an event, after everything that ran before it.
+    #[inline]
+    pub fn event<C: Consumer>(&mut self, event: Event, consumer: &mut C) {
+        if C::EVENTS {
+            self.flush(consumer);
+            consumer.event(event);
+        }
     }
 }
 

@@ -4,7 +4,8 @@ use super::consumer::{Consumer, Event, Why};
 use super::decoder::{Known, State};
 use super::memo::{Made, NONE_LEFT, Outcomes, POP};
 use super::returns::DEPTH;
-use crate::code::blocks::{End, UNKNOWN, is_remembered};
+use crate::code::BlockId;
+use crate::code::blocks::{End, UNKNOWN};
 use crate::packet::{Packet, parse};
 
 /// What a step over outcomes came to.
@@ -71,7 +72,7 @@ impl Known<'_> {
                         break Err(Why::UnexpectedPacket);
                     }
                     block = self.blocks.at(ip);
-                    consumer.event(Event::Enabled(ip));
+                    self.event(Event::Enabled(ip), consumer);
                 }
                 _ => {
                     if block == UNKNOWN {
@@ -81,7 +82,7 @@ impl Known<'_> {
                         break Err(why);
                     }
                     block = UNKNOWN;
-                    consumer.event(Event::Disabled(Some(ip)));
+                    self.event(Event::Disabled(Some(ip)), consumer);
                 }
             }
             state.last_ip = ip;
@@ -108,28 +109,29 @@ impl Known<'_> {
         consumer: &mut C,
     ) -> Result<(u32, usize), Why> {
         loop {
-            let step = self.memo.get(block, outcomes);
-            match step {
-                Some(step) if state.returns.len() + usize::from(step.depth) <= DEPTH => {
-                    consumer.blocks(&self.blocks, self.memo.blocks(&step));
-                    for call in self.memo.calls(&step) {
-                        state.returns.push(call.0);
-                    }
-                    block = match step.next {
-                        POP => self.after_return(state)?,
-                        next => next,
-                    };
-                    outcomes = step.rest();
+            if let Some(step) = self.memo.get(block, outcomes) {
+                self.batch.extend(self.memo.padded(&step), step.blocks());
+                if self.batch.is_full() {
+                    self.flush(consumer);
                 }
-                _ => {
-                    let stepped = self.step(state, block, outcomes, step.is_none(), consumer)?;
-                    (block, outcomes) = (stepped.block, stepped.rest);
-                    if stepped.deferred {
-                        let (ip, after) = deferred_tip(state, end)?;
-                        self.leave(state, block, consumer);
-                        block = self.blocks.at(ip);
-                        end = after;
-                    }
+                // The processor forgets the oldest calls when it remembers new ones, and so did the step.
+                state.returns.keep(DEPTH - step.depth());
+                for call in self.memo.calls(&step) {
+                    state.returns.push(call.0);
+                }
+                block = match step.next {
+                    POP => self.after_return(state)?,
+                    next => next,
+                };
+                outcomes = step.rest();
+            } else {
+                let stepped = self.step(state, block, outcomes, consumer)?;
+                (block, outcomes) = (stepped.block, stepped.rest);
+                if stepped.deferred {
+                    let (ip, after) = deferred_tip(state, end)?;
+                    self.leave(state, block, consumer);
+                    block = self.blocks.at(ip);
+                    end = after;
                 }
             }
             if outcomes == NONE_LEFT {
@@ -149,7 +151,6 @@ impl Known<'_> {
         state: &mut State<'_>,
         first: u32,
         outcomes: Outcomes,
-        remember: bool,
         consumer: &mut C,
     ) -> Result<Stepped, Why> {
         self.run.clear();
@@ -190,14 +191,14 @@ impl Known<'_> {
                 break;
             }
         }
-        consumer.blocks(&self.blocks, &self.run);
+        self.batch.extend_slice(&self.run, &self.blocks, consumer);
         for &call in &self.calls {
             state.returns.push(call);
         }
         if let Some(why) = problem {
             return Err(why);
         }
-        if remember && !deferred {
+        if !deferred {
             let made = Made {
                 blocks: &self.run,
                 calls: &self.calls,
@@ -228,8 +229,8 @@ impl Known<'_> {
         }
         let mut next = Some(head);
         while let Some(id) = next {
-            self.run.push(crate::code::BlockId(id));
-            if is_remembered(self.blocks.block(crate::code::BlockId(id))) {
+            self.run.push(BlockId(id));
+            if self.blocks.is_remembered(id) {
                 self.calls.push(id);
                 *depth = (*depth).max(self.calls.len());
                 state.returns.keep(DEPTH.saturating_sub(self.calls.len()));
@@ -248,19 +249,19 @@ impl Known<'_> {
         if chain.is_empty() {
             let mut next = Some(head);
             while let Some(id) = next {
-                let id = crate::code::BlockId(id);
-                consumer.blocks(&self.blocks, &[id]);
-                if is_remembered(self.blocks.block(id)) {
+                let id = BlockId(id);
+                self.batch.extend_slice(&[id], &self.blocks, consumer);
+                if self.blocks.is_remembered(id.0) {
                     state.returns.push(id.0);
                 }
                 next = self.blocks.tail(id.0);
             }
             return;
         }
-        consumer.blocks(&self.blocks, chain);
+        self.batch.extend_slice(chain, &self.blocks, consumer);
         if self.blocks.hot[head as usize].calls {
             for &id in chain {
-                if is_remembered(self.blocks.block(id)) {
+                if self.blocks.is_remembered(id.0) {
                     state.returns.push(id.0);
                 }
             }
@@ -300,8 +301,8 @@ impl Known<'_> {
             && !chain.is_empty()
             && match to {
                 Some(to) => chain.iter().all(|&id| {
-                    let block = self.blocks.block(id);
-                    to < block.start || to > block.last
+                    let (start, last) = self.blocks.span(id);
+                    to < start || to > last
                 }),
                 None => !self.blocks.writes_cr3(),
             };
@@ -310,7 +311,7 @@ impl Known<'_> {
             return Ok(());
         }
         state.block = head;
-        state.ip = self.blocks.start(crate::code::BlockId(head));
+        state.ip = self.blocks.start(BlockId(head));
         match to {
             Some(to) => self.walk_to(state, to, consumer).map(drop),
             None => self.walk_to_cr3(state, consumer),

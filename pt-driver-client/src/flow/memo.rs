@@ -3,6 +3,8 @@
 //! Programs repeat themselves: the six outcomes of a TNT packet lead from one block over the same blocks to the same
 //! block as the last time. Such a step is one lookup, and its blocks are one slice.
 
+use super::batch::PADDING;
+use super::returns::DEPTH;
 use crate::code::BlockId;
 
 /// Six outcomes with a bit in front that marks where they begin: 2 to 127.
@@ -23,12 +25,23 @@ pub struct Step {
     from: u32,
     blocks: u8,
     calls: u8,
-    /// How many calls are remembered at the same time, at most.
-    pub depth: u8,
+    depth: u8,
     rest: u8,
 }
 
 impl Step {
+    /// How many of its calls were remembered at the same time: at most [`DEPTH`].
+    #[inline]
+    pub fn depth(&self) -> usize {
+        self.depth.into()
+    }
+
+    /// How many blocks ran.
+    #[inline]
+    pub fn blocks(&self) -> usize {
+        self.blocks.into()
+    }
+
     /// The outcomes that were not used.
     #[inline]
     pub fn rest(&self) -> Outcomes {
@@ -54,12 +67,12 @@ pub struct Memo {
 
 impl Default for Memo {
     fn default() -> Self {
-        let bits = 12;
+        let bits = 11;
         Self {
             slots: vec![Step::EMPTY; 1 << bits],
             shift: u32::BITS - bits,
             taken: 0,
-            runs: Vec::new(),
+            runs: vec![BlockId(0); PADDING],
         }
     }
 }
@@ -95,11 +108,10 @@ impl Memo {
         }
     }
 
-    /// The blocks of a step.
+    /// The blocks of a step, and whatever comes behind them: at least [`PADDING`].
     #[inline]
-    pub fn blocks(&self, step: &Step) -> &[BlockId] {
-        let from = step.from as usize;
-        &self.runs[from..from + usize::from(step.blocks)]
+    pub fn padded(&self, step: &Step) -> &[BlockId] {
+        &self.runs[step.from as usize..]
     }
 
     /// The calls of a step that were not returned from.
@@ -118,15 +130,21 @@ impl Memo {
         let (Ok(depth), Ok(rest)) = (u8::try_from(made.depth), u8::try_from(made.rest)) else {
             return;
         };
+        if made.depth > DEPTH {
+            return;
+        }
         if block >> (u32::BITS - OUTCOME_BITS) != 0 || self.taken >= known_blocks * STEPS_PER_BLOCK + ALWAYS {
             return;
         }
-        let Ok(from) = u32::try_from(self.runs.len()) else {
-            return;
-        };
+        self.runs.truncate(self.runs.len() - PADDING);
+        let from = self.runs.len();
         self.runs.extend_from_slice(made.blocks);
         self.runs.extend(made.calls.iter().map(|&call| BlockId(call)));
-        if (self.taken + 1) * 2 > self.slots.len() {
+        self.runs.resize(self.runs.len() + PADDING, BlockId(0));
+        let Ok(from) = u32::try_from(from) else {
+            return;
+        };
+        if (self.taken + 1) * 4 > self.slots.len() * 3 {
             self.grow();
         }
         self.place(Step {

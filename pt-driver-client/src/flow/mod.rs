@@ -5,9 +5,11 @@
 //! - `fast`: the packets that traces are made of: TNT, TIP, tracing on and off
 //! - `slow`: every other packet, and what they bind to
 //! - `walk`: through code without packets, to an address
+//! - `batch`: blocks on their way to the consumer
 //! - `memo`: what several outcomes lead to, remembered; `returns`: calls to come back from
 //! - [`parallel`]: the pieces of a long trace on several processors
 
+mod batch;
 pub mod consumer;
 pub mod decoder;
 mod fast;

@@ -5,6 +5,7 @@
 use super::consumer::{Consumer, Event, Gap, Why};
 use super::decoder::{Known, State};
 use super::memo::Outcomes;
+use crate::code::BlockId;
 use crate::packet::{ExecMode, IpPayload, Packet, PacketError, Tnt, parse};
 
 /// What was announced.
@@ -91,7 +92,7 @@ impl Known<'_> {
                 state.pending.own_fup |= ip;
             }
             Packet::TraceStop if state.enabled => return Err(Why::UnexpectedPacket),
-            Packet::Tsc(ticks) => consumer.event(Event::Time(ticks)),
+            Packet::Tsc(ticks) => self.event(Event::Time(ticks), consumer),
             _ => {}
         }
         state.position = next;
@@ -125,7 +126,7 @@ impl Known<'_> {
             let outcomes = Outcomes::try_from(1 << count | bits).unwrap_or(1);
             (block, end) = self.outcomes(state, block, outcomes, end, consumer)?;
         }
-        state.go(self.blocks.start(crate::code::BlockId(block)));
+        state.go(self.blocks.start(BlockId(block)));
         state.block = block;
         Ok(end)
     }
@@ -145,7 +146,7 @@ impl Known<'_> {
                 return Err(Why::Mismatch);
             }
             let to = ip.ok_or(Why::NoAddress)?;
-            consumer.event(Event::Interrupted { from, to });
+            self.event(Event::Interrupted { from, to }, consumer);
             state.go(to);
         } else {
             let head = self.here(state);
@@ -173,7 +174,7 @@ impl Known<'_> {
         if let Some(mode) = state.pending.mode.take() {
             state.switch(mode);
         }
-        consumer.event(Event::Enabled(ip));
+        self.event(Event::Enabled(ip), consumer);
         Ok(())
     }
 
@@ -199,7 +200,7 @@ impl Known<'_> {
         if let Some(mode) = state.pending.mode.take() {
             state.switch(mode);
         }
-        consumer.event(Event::Disabled(ip));
+        self.event(Event::Disabled(ip), consumer);
         Ok(())
     }
 
@@ -301,10 +302,10 @@ impl Known<'_> {
             state.switch(mode);
         }
         if let Some(ticks) = time {
-            consumer.event(Event::Time(ticks));
+            self.event(Event::Time(ticks), consumer);
         }
         if let Some(ip) = ip.filter(|_| !state.begun) {
-            consumer.event(Event::Enabled(ip));
+            self.event(Event::Enabled(ip), consumer);
         }
         state.begun = true;
         Ok(false)
@@ -349,6 +350,7 @@ impl Known<'_> {
             Some((payload, after)) => (after, Self::address(state, payload)),
             None => (next, None),
         };
+        self.flush(consumer);
         consumer.gap(Gap {
             from,
             to: after as u64,
@@ -357,7 +359,7 @@ impl Known<'_> {
         state.enabled = ip.is_some();
         if let Some(ip) = ip {
             state.go(ip);
-            consumer.event(Event::Enabled(ip));
+            self.event(Event::Enabled(ip), consumer);
         }
         Ok(after)
     }

@@ -2,8 +2,8 @@
 
 use super::consumer::{Consumer, Part, Why};
 use super::decoder::{Known, State};
-use crate::code::blocks::{UNKNOWN, is_remembered};
-use crate::code::{Block, BlockId, Exit};
+use crate::code::blocks::UNKNOWN;
+use crate::code::{Block, BlockId, Blocks, Exit};
 
 /// So many blocks without a packet are a circle: code that is not would have to be larger than any program.
 const STEPS: usize = 1 << 20;
@@ -62,11 +62,11 @@ impl Known<'_> {
         &mut self,
         state: &mut State<'_>,
         consumer: &mut C,
-        stop: impl Fn(&crate::code::Blocks<'_>, &Block) -> Option<(usize, u64)>,
+        stop: impl Fn(&Blocks<'_>, &Block) -> Option<(usize, u64)>,
     ) -> Result<bool, Why> {
         let mut id = self.here(state);
         for _ in 0..STEPS {
-            let block = *self.blocks.block(BlockId(id));
+            let block = self.blocks.block(BlockId(id));
             let walked = match stop(&self.blocks, &block) {
                 Some((0, _)) => {
                     state.block = id;
@@ -79,6 +79,7 @@ impl Known<'_> {
                         end: ip,
                         instructions: u32::try_from(count).unwrap_or(u32::MAX),
                     };
+                    self.flush(consumer);
                     consumer.part(&self.blocks, part);
                     state.go(ip);
                     Walked::There
@@ -101,8 +102,8 @@ impl Known<'_> {
         block: &Block,
         consumer: &mut C,
     ) -> Result<Walked, Why> {
-        consumer.blocks(&self.blocks, &[BlockId(id)]);
-        if is_remembered(block) {
+        self.batch.extend_slice(&[BlockId(id)], &self.blocks, consumer);
+        if self.blocks.is_remembered(id) {
             state.returns.push(id);
         }
         Ok(match block.exit {

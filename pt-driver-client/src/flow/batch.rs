@@ -1,0 +1,74 @@
+//! Blocks on their way to the consumer.
+//!
+//! Steps are a few blocks each, and how many is hard to foresee. So each is copied as if it were [`PADDING`] blocks,
+//! without a branch on its length, and the consumer gets many at a time.
+
+use super::consumer::Consumer;
+use crate::code::{BlockId, Blocks};
+
+/// What is copied at once.
+pub const PADDING: usize = 8;
+
+const CAPACITY: usize = 512;
+/// No step is longer: there is always room for one more.
+const LONGEST: usize = 256;
+
+/// Blocks that ran.
+#[derive(Debug)]
+pub struct Batch {
+    blocks: Box<[BlockId; CAPACITY + LONGEST + PADDING]>,
+    count: usize,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self {
+            blocks: Box::new([BlockId(0); CAPACITY + LONGEST + PADDING]),
+            count: 0,
+        }
+    }
+}
+
+impl Batch {
+    /// Whether it has to be flushed before more is added.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.count >= CAPACITY
+    }
+
+    /// Adds the first `count` of some blocks, at least [`PADDING`] of which are there.
+    #[inline]
+    pub fn extend(&mut self, blocks: &[BlockId], count: usize) {
+        let to = &mut self.blocks[self.count..];
+        if count <= PADDING
+            && let (Some(to), Some(from)) = (to.first_chunk_mut::<PADDING>(), blocks.first_chunk::<PADDING>())
+        {
+            *to = *from;
+        } else {
+            to[..count].copy_from_slice(&blocks[..count]);
+        }
+        self.count += count;
+    }
+
+    /// Adds blocks, and hands over what does not fit.
+    #[inline]
+    pub fn extend_slice<C: Consumer>(&mut self, blocks: &[BlockId], code: &Blocks<'_>, consumer: &mut C) {
+        for some in blocks.chunks(LONGEST) {
+            if self.is_full() {
+                self.flush(code, consumer);
+            }
+            for (to, from) in self.blocks[self.count..].iter_mut().zip(some) {
+                *to = *from;
+            }
+            self.count += some.len();
+        }
+    }
+
+    /// Hands everything over.
+    pub fn flush<C: Consumer>(&mut self, code: &Blocks<'_>, consumer: &mut C) {
+        let count = std::mem::take(&mut self.count);
+        if count > 0 {
+            consumer.blocks(code, &self.blocks[..count]);
+        }
+    }
+}
