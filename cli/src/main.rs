@@ -2,6 +2,7 @@
 
 mod accesses;
 mod args;
+mod decode;
 mod doctor;
 mod input;
 mod present;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Command::Watch(options) => watch::run(options),
         // It must end as soon as it has served: with that the kept process is free.
         Command::Keep => return watchpoint::keeper::serve(),
+        Command::Decode(options) => decode::run(options),
         Command::Doctor(options) => doctor::run(options),
     };
     let outcome = outcome.and_then(|text| Ok(io::stdout().write_all(text.as_bytes())?));

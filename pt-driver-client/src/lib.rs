@@ -3,6 +3,7 @@
 //! - [`packet`]: the packets, from and to bytes
 //! - [`code`]: the traced code, as blocks
 //! - [`flow`]: our own decoder
+//! - [`record`]: what one thread did, in order
 //! - [`reference`]: the same through libipt
 //! - [`summary`]: a trace in a few numbers, to compare decoders by
 //!
@@ -12,5 +13,6 @@
 pub mod code;
 pub mod flow;
 pub mod packet;
+pub mod record;
 pub mod reference;
 pub mod summary;

@@ -22,7 +22,7 @@ pub trait Instructions {
 /// # Errors
 /// When libipt cannot be set up.
 pub fn decode(
-    image: &Image,
+    image: &Image<'_>,
     trace: &[u8],
     config: &Config,
     told: &mut impl Instructions,

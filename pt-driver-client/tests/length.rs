@@ -72,7 +72,7 @@ const MAPS: &[&[u8]] = &[
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200_000))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100_000) })]
 
     #[test]
     fn agrees_with_a_full_decoder(bytes in any::<[u8; 20]>()) {

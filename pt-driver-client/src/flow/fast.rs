@@ -128,8 +128,8 @@ impl Known<'_> {
                 let stepped = self.step(state, block, outcomes, consumer)?;
                 (block, outcomes) = (stepped.block, stepped.rest);
                 if stepped.deferred {
-                    let (ip, after) = deferred_tip(state, end)?;
                     self.leave(state, block, consumer);
+                    let (ip, after) = deferred_tip(state, end)?;
                     block = self.blocks.at(ip);
                     end = after;
                 }

@@ -22,12 +22,6 @@ impl Default for Returns {
 }
 
 impl Returns {
-    /// How many calls are remembered.
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.count
-    }
-
     /// A call. The oldest one is forgotten when there are too many.
     #[inline]
     pub fn push(&mut self, caller: u32) {

@@ -151,7 +151,7 @@ impl Known<'_> {
         } else {
             let head = self.here(state);
             self.leave_indirect(state, head, consumer)?;
-            state.go(ip.ok_or(Why::MalformedPacket)?);
+            state.go(ip.ok_or(Why::NoAddress)?);
         }
         if let Some(mode) = state.pending.mode.take() {
             state.switch(mode);

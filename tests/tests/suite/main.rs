@@ -12,6 +12,7 @@ mod damage;
 mod doctor;
 mod frames;
 mod names;
+mod pt_traces;
 mod trace_text;
 mod watch_accesses;
 mod watch_killed;

@@ -25,7 +25,7 @@ pub struct Block {
 #[derive(Debug)]
 pub struct BlockDecoder<'a> {
     raw: NonNull<sys::pt_block_decoder>,
-    _borrowed: PhantomData<(&'a [u8], &'a Image)>,
+    _borrowed: PhantomData<(&'a [u8], &'a Image<'a>)>,
 }
 
 impl<'a> BlockDecoder<'a> {
@@ -33,7 +33,7 @@ impl<'a> BlockDecoder<'a> {
     ///
     /// # Errors
     /// When libipt refuses the trace (an empty one) or has no memory.
-    pub fn new(trace: &'a [u8], image: &'a Image, config: &Config) -> Result<Self, SetupError> {
+    pub fn new(trace: &'a [u8], image: &'a Image<'a>, config: &Config) -> Result<Self, SetupError> {
         let config = config.raw(trace);
         // SAFETY: the configuration is copied; the trace that it points to lives as long as the decoder.
         let raw = unsafe { sys::pt_blk_alloc_decoder(&raw const config) };

@@ -13,16 +13,14 @@ use libipt_sys as sys;
 
 use super::fault::{Fault, SetupError};
 
-/// Code at addresses.
+/// Code in a file, and at which addresses its parts are.
 #[derive(Debug)]
-pub struct Image {
-    image: NonNull<sys::pt_image>,
-    cache: NonNull<sys::pt_image_section_cache>,
-    // libipt opens the file again whenever it maps a section.
-    _file: File,
+pub struct CodeFile {
+    file: File,
+    sections: Vec<Section>,
 }
 
-impl Image {
+impl CodeFile {
     /// Code in pieces, each at its address. Where pieces overlap, the later one counts.
     ///
     /// # Errors
@@ -30,6 +28,25 @@ impl Image {
     pub fn new<'a>(pieces: impl IntoIterator<Item = (u64, &'a [u8])>) -> Result<Self, SetupError> {
         let mut file = memory_file()?;
         let sections = write_sections(&mut file, pieces)?;
+        Ok(Self { file, sections })
+    }
+}
+
+/// Code at addresses.
+#[derive(Debug)]
+pub struct Image<'a> {
+    image: NonNull<sys::pt_image>,
+    cache: NonNull<sys::pt_image_section_cache>,
+    // libipt opens the file again whenever it maps a section.
+    code: &'a CodeFile,
+}
+
+impl<'a> Image<'a> {
+    /// The code of a file.
+    ///
+    /// # Errors
+    /// When libipt has no memory or refuses a section.
+    pub fn new(code: &'a CodeFile) -> Result<Self, SetupError> {
         // SAFETY: a name is optional.
         let image = unsafe { sys::pt_image_alloc(ptr::null()) };
         let image = NonNull::new(image).ok_or(SetupError::NoMemory("an image"))?;
@@ -40,22 +57,19 @@ impl Image {
             unsafe { sys::pt_image_free(image.as_ptr()) };
             return Err(SetupError::NoMemory("a section cache"));
         };
-        let this = Self {
-            image,
-            cache,
-            _file: file,
-        };
-        this.add(&sections)?;
+        let this = Self { image, cache, code };
+        this.add()?;
         Ok(this)
     }
 
-    fn add(&self, sections: &[Section]) -> Result<(), SetupError> {
-        let path = CString::new(format!("/proc/self/fd/{}", self._file.as_raw_fd())).unwrap_or_default();
+    fn add(&self) -> Result<(), SetupError> {
+        let path = format!("/proc/self/fd/{}", self.code.file.as_raw_fd());
+        let path = CString::new(path).unwrap_or_default();
         // SAFETY: the cache is ours.
         refused("the limit of its cache", unsafe {
             sys::pt_iscache_set_limit(self.cache.as_ptr(), u64::MAX)
         })?;
-        for section in sections {
+        for section in &self.code.sections {
             // SAFETY: the cache is ours, the path is a C string that lives through the call.
             let id = refused("a section of code", unsafe {
                 sys::pt_iscache_add_file(
@@ -79,7 +93,7 @@ impl Image {
     }
 }
 
-impl Drop for Image {
+impl Drop for Image<'_> {
     fn drop(&mut self) {
         // SAFETY: both were allocated by `new`; decoders borrow the image and are gone. The image refers to the
         // cache's sections and goes first.

@@ -14,7 +14,7 @@ pub mod insn;
 pub use block::{Block, BlockDecoder};
 pub use event::{Event, EventKind};
 pub use fault::{Fault, SetupError, Status};
-pub use image::Image;
+pub use image::{CodeFile, Image};
 pub use insn::{Insn, InsnDecoder};
 
 use libipt_sys as sys;
