@@ -110,11 +110,29 @@ def texts():
         shutil.copy(text, folder / text.name)
 
 
+def traces():
+    """Short traces of code with every kind of branch: real packets, to be changed."""
+    code = bytes.fromhex("90 7402 ebfb e803000000 ffe0 90 e2fd 0f8405000000 c3 ffd0 0f05 f30faee0 0f22d8 48cf cc") * 40
+    psb = bytes([2, 0x82]) * 8
+    start = bytes.fromhex("9901 6d 000040000000 0223").replace(b"\x6d", b"\x7d")
+    bodies = {
+        "outcomes": "fe" * 30 + "a4 06 04 02a3ffffffffff07",
+        "targets": "2d0500 4d0c004000 6d100040000000 06 2d1400 cd2000400000000000",
+        "off-and-on": "01 710000400000 00 06 210500 310700 0000000000 06",
+        "events": "3d0500 2d0900 02f3 7d0000400000 00 9921 3d0300 9922 3d0300 2d0000 021205060708 02e2 3d0800 02131020",
+        "timing": "1901020304050607 02730100000200 5911 0b 0f02 02032800 06 02c38800000000000000 00 0262",
+        "again": (psb + start).hex() + "fe fe d9 fe" + (psb + start).hex() + "06 04",
+    }
+    for name, body in bodies.items():
+        write("pt", name, psb + start + bytes.fromhex(body), code)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         programs(Path(folder))
         cores(Path(folder))
     texts()
+    traces()
 
 
 if __name__ == "__main__":

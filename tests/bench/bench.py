@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The benchmarks: from a core to the first causes beside gdb's `bt`, at three sizes of the program; the
-thread-ICFG of whole programs; and what watching a variable costs, beside gdb's watchpoints. Prints tables; everything measured is in target/bench.json.
+thread-ICFG of whole programs; what watching a variable costs, beside gdb's watchpoints; and traces of real
+processors decoded, beside libipt. Prints tables; everything measured is in target/bench.json.
 
 Times are ratios within one run: contestants take turns, and the best of several turns counts, so that a busy
 machine costs turns and not truth.
@@ -14,6 +15,7 @@ import time
 from pathlib import Path
 
 import subjects
+import traces
 import watch
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -164,15 +166,15 @@ def large_files(programs):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--turns", type=int, default=5)
-    arguments.add_argument("--only", choices=["core", "icfg", "watch"])
+    arguments.add_argument("--only", choices=["core", "icfg", "watch", "pt"])
     arguments.add_argument("--no-build", action="store_true", help="measure the failsketch that is there")
     options = arguments.parse_args()
     if not options.no_build:
         subprocess.run(["cargo", "build", "--quiet", "--release", "-p", "cli"], cwd=ROOT, check=True)
-    wanted = [options.only] if options.only else ["core", "icfg", "watch"]
+    wanted = [options.only] if options.only else ["core", "icfg", "watch", "pt"]
     results = {"cpus": os.cpu_count(), "load_before": os.getloadavg(), "turns": options.turns}
     print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}, {options.turns} turns each")
-    if wanted != ["watch"]:
+    if "core" in wanted or "icfg" in wanted:
         programs = subjects.all_subjects(TARGET / "bench", os.cpu_count() or 1)
     if "core" in wanted:
         results["core"] = from_core(programs, options.turns)
@@ -184,6 +186,9 @@ def main():
         (TARGET / "bench").mkdir(parents=True, exist_ok=True)
         results["watch"] = watch.measure(TARGET / "bench", FAILSKETCH, bench_binary("trap"), options.turns)
         watch.report(results["watch"], verdict)
+    if "pt" in wanted:
+        results["pt"] = traces.measure(ROOT, bench_binary("pt"), options.turns * 6)
+        traces.report(results["pt"], verdict)
     results["load_after"] = os.getloadavg()
     (TARGET / "bench.json").write_text(json.dumps(results, indent=1))
     print("\neverything measured: target/bench.json")

@@ -1,0 +1,34 @@
+//! A trace and the code that it is said to be of: decoded, recorded, and the packets written anew.
+#![no_main]
+
+use failsketch_fuzz::split;
+use pt_driver_client::code::Image;
+use pt_driver_client::flow::Decoder;
+use pt_driver_client::packet::{encode, parse};
+use pt_driver_client::record::Record;
+
+/// Two pieces at these addresses, so that code crosses a border and jumps between them.
+const ADDRESSES: [u64; 2] = [0x40_0000, 0x7fff_f7dd_0000];
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    let (trace, code) = split(input);
+    let mut at = 0;
+    while let Ok((packet, size)) = parse(&trace[at..], None) {
+        let mut bytes = Vec::new();
+        encode(packet, &mut bytes);
+        assert_eq!(parse(&bytes, None), Ok((packet, bytes.len())));
+        at += size;
+    }
+    let (first, second) = code.split_at(code.len() / 2);
+    let next = ADDRESSES[0] + first.len() as u64;
+    for pieces in [[(ADDRESSES[0], first), (next, second)], [(ADDRESSES[0], first), (ADDRESSES[1], second)]] {
+        let image = Image::new(pieces);
+        let mut decoder = Decoder::new(&image);
+        let mut record = Record::default();
+        decoder.decode(trace, &mut record);
+        let mut again = Record::default();
+        decoder.decode(trace, &mut again);
+        assert_eq!(record, again);
+        assert!(record.branches().count() <= record.items.len());
+    }
+});

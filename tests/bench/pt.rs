@@ -1,0 +1,135 @@
+//! How fast traces are decoded: `pt TURNS NAME.pt`, with `NAME.pages` and `NAME.addr` beside it; one line of JSON.
+//!
+//! Ours against libipt's block decoder in its best configuration: code as sections of a file, which are kept mapped,
+//! so that its block cache works and stays. Each turn measures both, first with nothing known of the code, then the
+//! same trace again; the best turn counts. Every block goes to somebody who adds up addresses.
+
+#![allow(clippy::print_stdout, reason = "the result is what this program is for")]
+
+use std::error::Error;
+use std::num::NonZero;
+use std::path::Path;
+use std::time::Instant;
+
+use pt_driver_client::code::{BlockId, Blocks, Image};
+use pt_driver_client::flow::{Consumer, Decoder, Gap, Part, parallel};
+use tracee::libipt::{self, BlockDecoder, Config};
+
+/// Adds up the addresses of blocks, and counts them and their instructions.
+#[derive(Default)]
+struct Sum {
+    addresses: u64,
+    blocks: u64,
+}
+
+impl Consumer for Sum {
+    const EVENTS: bool = false;
+
+    #[inline]
+    fn blocks(&mut self, code: &Blocks<'_>, blocks: &[BlockId]) {
+        for &id in blocks {
+            self.addresses = self.addresses.wrapping_add(code.start(id));
+        }
+        self.blocks += blocks.len() as u64;
+    }
+
+    fn part(&mut self, _: &Blocks<'_>, part: Part) {
+        self.addresses = self.addresses.wrapping_add(part.start);
+        self.blocks += 1;
+    }
+
+    fn gap(&mut self, _: Gap) {}
+}
+
+/// The same by libipt, from the first PSB to the end.
+fn theirs(decoder: &mut BlockDecoder<'_>) -> Result<Sum, Box<dyn Error>> {
+    let mut sum = Sum::default();
+    let mut status = decoder.sync_at(0)?;
+    loop {
+        while status.event_pending {
+            match decoder.event() {
+                Ok((_, next)) => status = next,
+                Err(_) => return Ok(sum),
+            }
+        }
+        let (block, next) = decoder.next_block();
+        sum.addresses = sum.addresses.wrapping_add(block.ip);
+        sum.blocks += 1;
+        match next {
+            Ok(next) => status = next,
+            Err(_) => return Ok(sum),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Times {
+    theirs: Vec<f64>,
+    theirs_again: Vec<f64>,
+    ours: Vec<f64>,
+    ours_again: Vec<f64>,
+    two: Vec<f64>,
+}
+
+fn best(times: &[f64]) -> f64 {
+    times.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    // Cargo adds `--bench`.
+    let words: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|word| word != "--bench")
+        .collect();
+    let [turns, file] = words.as_slice() else {
+        return Err("usage: pt TURNS NAME.pt".into());
+    };
+    let file = Path::new(file);
+    let trace = std::fs::read(file)?;
+    let pages = std::fs::read(file.with_extension("pages"))?;
+    let addresses = std::fs::read(file.with_extension("addr"))?;
+    let code = libipt::CodeFile::new(Image::from_pages(&pages, &addresses)?.pieces())?;
+    let mut times = Times::default();
+    let (mut blocks, mut their_blocks) = (0, 0);
+    for _ in 0..turns.parse::<u32>()?.max(1) {
+        let started = Instant::now();
+        let image = libipt::Image::new(&code)?;
+        let mut decoder = BlockDecoder::new(&trace, &image, &Config::default())?;
+        their_blocks = theirs(&mut decoder)?.blocks;
+        times.theirs.push(started.elapsed().as_secs_f64());
+        let started = Instant::now();
+        theirs(&mut decoder)?;
+        times.theirs_again.push(started.elapsed().as_secs_f64());
+
+        let started = Instant::now();
+        let image = Image::from_pages(&pages, &addresses)?;
+        let mut decoder = Decoder::new(&image);
+        let mut sum = Sum::default();
+        decoder.decode(&trace, &mut sum);
+        times.ours.push(started.elapsed().as_secs_f64());
+        let started = Instant::now();
+        let mut again = Sum::default();
+        decoder.decode(&trace, &mut again);
+        times.ours_again.push(started.elapsed().as_secs_f64());
+        if (sum.addresses, sum.blocks) != (again.addresses, again.blocks) {
+            return Err("the same trace was decoded differently".into());
+        }
+        blocks = sum.blocks;
+
+        let started = Instant::now();
+        let two = NonZero::new(2).ok_or("two")?;
+        parallel::decode(&image, &trace, two, Sum::default);
+        times.two.push(started.elapsed().as_secs_f64());
+    }
+    let result = serde_json::json!({
+        "file": file, "bytes": trace.len(), "blocks": blocks, "their_blocks": their_blocks,
+        "libipt_ms": best(&times.theirs) * 1e3, "libipt_again_ms": best(&times.theirs_again) * 1e3,
+        "ours_ms": best(&times.ours) * 1e3, "ours_again_ms": best(&times.ours_again) * 1e3,
+        "two_threads_ms": best(&times.two) * 1e3,
+        "first": best(&times.theirs) / best(&times.ours),
+        "again": best(&times.theirs_again) / best(&times.ours_again),
+        "two_threads": best(&times.ours) / best(&times.two),
+    });
+    println!("{result}");
+    Ok(())
+}
