@@ -6,6 +6,7 @@
 //! then one index away.
 
 use super::image::Image;
+use super::index::Index;
 use super::length::{self, Class, Insn};
 use crate::packet::ExecMode;
 
@@ -73,7 +74,7 @@ pub(crate) const UNKNOWN: u32 = u32::MAX;
 const BORDER: u64 = 1024;
 
 /// Room for the blocks of a small trace.
-const RESERVED: usize = 2048;
+const RESERVED: usize = 4096;
 
 /// Chains up to this length are kept as lists.
 const LISTED: usize = 16;
@@ -134,7 +135,8 @@ pub struct Blocks<'a> {
     rest: Vec<Rest>,
     lists: Vec<BlockId>,
     index: Index,
-    lengths: Vec<u8>,
+    /// Of the block that was read last.
+    lengths: Box<[u8; BORDER as usize]>,
     writes_cr3: bool,
 }
 
@@ -151,7 +153,7 @@ impl<'a> Blocks<'a> {
             rest: Vec::with_capacity(RESERVED),
             lists: Vec::with_capacity(RESERVED),
             index: Index::default(),
-            lengths: Vec::new(),
+            lengths: Box::new([0; BORDER as usize]),
             writes_cr3: false,
         }
     }
@@ -405,7 +407,7 @@ impl<'a> Blocks<'a> {
             return;
         }
         let mut at = block.start;
-        for (index, &length) in self.lengths.iter().enumerate() {
+        for (index, &length) in self.lengths.iter().enumerate().take(block.instructions as usize) {
             if at == target {
                 let skipped = (target - block.start) as u16;
                 let whole = self.rest[first];
@@ -445,7 +447,7 @@ impl<'a> Blocks<'a> {
     fn read_block(&mut self, start: u64) -> u32 {
         let border = start | (BORDER - 1);
         let (mut at, mut last) = (start, start);
-        self.lengths.clear();
+        let mut count = 0;
         let mut bytes = self.image.from(start, &mut self.hint);
         let (kind, displacement) = loop {
             let insn = match length::decode(bytes, self.mode) {
@@ -459,7 +461,8 @@ impl<'a> Blocks<'a> {
             let Some(next) = at.checked_add(insn.length.into()) else {
                 break (Kind::NotAnInstruction, 0);
             };
-            self.lengths.push(insn.length);
+            self.lengths[count % BORDER as usize] = insn.length;
+            count += 1;
             last = at;
             at = next;
             if insn.class != Class::Other {
@@ -480,7 +483,7 @@ impl<'a> Blocks<'a> {
         let rest = Rest {
             displacement,
             tail: UNKNOWN,
-            instructions: self.lengths.len() as u16,
+            instructions: count as u16,
             last: (last - start) as u16,
             size: (at - start) as u16,
             kind,
@@ -520,66 +523,5 @@ fn ends_chain(kind: Kind) -> Option<End> {
         Kind::IndirectJump | Kind::IndirectCall | Kind::Far => Some(End::Indirect),
         Kind::NoCode => Some(End::NoCode),
         Kind::NotAnInstruction => Some(End::NotAnInstruction),
-    }
-}
-
-/// Which block starts at an address.
-#[derive(Debug)]
-struct Index {
-    /// A power of two of slots, at most half of them taken.
-    slots: Vec<u32>,
-    shift: u32,
-    taken: usize,
-}
-
-impl Default for Index {
-    fn default() -> Self {
-        let bits = 12;
-        Self {
-            slots: vec![UNKNOWN; 1 << bits],
-            shift: u64::BITS - bits,
-            taken: 0,
-        }
-    }
-}
-
-impl Index {
-    #[inline]
-    fn slot(&self, address: u64) -> usize {
-        (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
-    }
-
-    #[inline]
-    fn get(&self, address: u64, starts: &[u64]) -> u32 {
-        let mask = self.slots.len() - 1;
-        let mut slot = self.slot(address);
-        loop {
-            let id = self.slots[slot & mask];
-            if id == UNKNOWN || starts[id as usize] == address {
-                return id;
-            }
-            slot += 1;
-        }
-    }
-
-    fn insert(&mut self, address: u64, id: u32, starts: &[u64]) {
-        if (self.taken + 1) * 2 > self.slots.len() {
-            self.slots = vec![UNKNOWN; self.slots.len() * 2];
-            self.shift -= 1;
-            for (id, &start) in starts.iter().enumerate().take(self.taken) {
-                self.place(start, id as u32);
-            }
-        }
-        self.place(address, id);
-        self.taken += 1;
-    }
-
-    fn place(&mut self, address: u64, id: u32) {
-        let mask = self.slots.len() - 1;
-        let mut slot = self.slot(address) & mask;
-        while self.slots[slot] != UNKNOWN {
-            slot = (slot + 1) & mask;
-        }
-        self.slots[slot] = id;
     }
 }

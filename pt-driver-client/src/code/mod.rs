@@ -2,10 +2,11 @@
 //!
 //! - [`image`]: bytes at addresses
 //! - [`length`]: how long an instruction is and where it leads, by the tables of `opcodes`
-//! - [`blocks`]: code as blocks that lead to one another, each read once
+//! - [`blocks`]: code as blocks that lead to one another, each read once; `index` finds the one at an address
 
 pub mod blocks;
 pub mod image;
+mod index;
 pub mod length;
 mod opcodes;
 

@@ -6,7 +6,7 @@ use super::memo::{Made, NONE_LEFT, Outcomes, POP};
 use super::returns::DEPTH;
 use crate::code::BlockId;
 use crate::code::blocks::{End, UNKNOWN};
-use crate::packet::{Packet, parse};
+use crate::packet::{Packet, PacketError, parse};
 
 /// What a step over outcomes came to.
 struct Stepped {
@@ -98,7 +98,7 @@ impl Known<'_> {
     }
 
     /// Follows outcomes from a block: the block after them, and the offset of the next packet, which is `end` unless
-    /// deferred TIPs came after.
+    /// deferred TIPs came after. No block when the trace ends before such a TIP.
     #[inline]
     pub fn outcomes<C: Consumer>(
         &mut self,
@@ -129,7 +129,9 @@ impl Known<'_> {
                 (block, outcomes) = (stepped.block, stepped.rest);
                 if stepped.deferred {
                     self.leave(state, block, consumer);
-                    let (ip, after) = deferred_tip(state, end)?;
+                    let Some((ip, after)) = deferred_tip(state, end)? else {
+                        return Ok((UNKNOWN, state.trace.len()));
+                    };
                     block = self.blocks.at(ip);
                     end = after;
                 }
@@ -349,15 +351,15 @@ fn address(bytes: &[u8], header: u8, last: u64) -> Option<(u64, usize)> {
     })
 }
 
-/// The TIP behind a packet of outcomes, and the offset after it.
-fn deferred_tip(state: &mut State<'_>, mut at: usize) -> Result<(u64, usize), Why> {
+/// The TIP behind a packet of outcomes, and the offset after it; `None` when the trace ends before.
+fn deferred_tip(state: &mut State<'_>, mut at: usize) -> Result<Option<(u64, usize)>, Why> {
     loop {
         let rest = state.trace.get(at..).unwrap_or_default();
         match parse(rest, None) {
             Ok((Packet::Tip(payload), size)) => {
                 let ip = payload.resolve(state.last_ip).ok_or(Why::NoAddress)?;
                 state.last_ip = ip;
-                return Ok((ip, at + size));
+                return Ok(Some((ip, at + size)));
             }
             Ok((
                 Packet::Pad | Packet::Tsc(_) | Packet::Tma { .. } | Packet::Mtc(_) | Packet::Cyc(_),
@@ -365,6 +367,7 @@ fn deferred_tip(state: &mut State<'_>, mut at: usize) -> Result<(u64, usize), Wh
             )) => {
                 at += size;
             }
+            Err(PacketError::End) => return Ok(None),
             _ => return Err(Why::Mismatch),
         }
     }

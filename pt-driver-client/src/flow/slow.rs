@@ -5,7 +5,7 @@
 use super::consumer::{Consumer, Event, Gap, Why};
 use super::decoder::{Known, State};
 use super::memo::Outcomes;
-use crate::code::BlockId;
+use crate::code::blocks::UNKNOWN;
 use crate::packet::{ExecMode, IpPayload, Packet, PacketError, Tnt, parse};
 
 /// What was announced.
@@ -119,15 +119,18 @@ impl Known<'_> {
         let mut block = self.here(state);
         let mut left = u32::from(tnt.count);
         let mut end = next;
-        while left > 0 {
+        while left > 0 && block != UNKNOWN {
             let count = left.min(6);
             left -= count;
             let bits = tnt.bits >> left & ((1 << count) - 1);
             let outcomes = Outcomes::try_from(1 << count | bits).unwrap_or(1);
             (block, end) = self.outcomes(state, block, outcomes, end, consumer)?;
         }
-        state.go(self.blocks.start(BlockId(block)));
         state.block = block;
+        match self.blocks.starts().get(block as usize) {
+            Some(&ip) => state.ip = ip,
+            None => state.enabled = false,
+        }
         Ok(end)
     }
 

@@ -1,6 +1,7 @@
 //! What the tests share: both decoders, told the same way.
 
 #![allow(dead_code, reason = "each test uses a part")]
+#![allow(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
 
 pub mod machine;
 pub mod scenario;
