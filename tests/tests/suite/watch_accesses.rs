@@ -75,9 +75,10 @@ enum Threads {
     Contend,
 }
 
-/// Plays the accesses back: a read returns what was last written, an update starts from it.
+/// Plays the accesses back: a read returns what was last written, an update starts from it. Where the place of one
+/// of the two is marked as uncertain, nothing was claimed.
 fn replay(what: &str, hits: &[Hit], threads: Threads) {
-    let mut values: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut values: BTreeMap<&str, (u64, bool)> = BTreeMap::new();
     let mut wrong = Vec::new();
     for (at, hit) in hits.iter().enumerate() {
         let variable = hit
@@ -94,13 +95,14 @@ fn replay(what: &str, hits: &[Hit], threads: Threads) {
             "RW" | "RW atomic" => hit.before,
             _ => None,
         };
-        if let (Some(read), Some(known)) = (read, known)
+        if let (Some(read), Some((known, doubtful))) = (read, known)
             && read != known
             && !hit.unordered
+            && !doubtful
         {
             wrong.push(at);
         }
-        values.insert(variable, value);
+        values.insert(variable, (value, hit.unordered));
     }
     if let Some(&first) = wrong.first() {
         let around: Vec<String> = hits[first.saturating_sub(4)..hits.len().min(first + 3)]

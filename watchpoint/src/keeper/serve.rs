@@ -25,9 +25,14 @@ use crate::watcher::Event;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often a thread that blocks SIGTRAP is looked at before that is believed.
 const LOOKS: usize = 20;
+/// The same, when it blocks what only the C library can: that is for a moment, but on a busy machine the thread may
+/// have to wait for a processor just then.
+const LOOKS_AT_LIBRARY: usize = 400;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 /// SIGTRAP, on every Linux.
 const SIGTRAP: i32 = 5;
+/// The C libraries' own signal, which they let no program block.
+const SIGCANCEL: i32 = 32;
 
 /// Serves a front: the order comes from standard input, which must be a socket; what happens goes to standard
 /// output. Returns when the process has ended or the front is gone, and then the calling process must end at
@@ -118,18 +123,24 @@ fn prepare(order: Order) -> Result<Engine<Attached, PerfOwner>, WatchError> {
 /// To be asked before attaching: once traced, a thread that creates another waits there for its tracer.
 fn blocks_traps(pid: Pid) -> bool {
     let process = Process::new(pid);
+    let blocked = |tid: Tid| {
+        let status = process.thread_status(tid).ok()?;
+        status.blocked.contains(SIGTRAP).then_some(status.blocked)
+    };
     let mut blocking = process.threads().unwrap_or_default();
-    for _ in 0..LOOKS {
-        blocking.retain(|tid| {
-            let status = process.thread_status(*tid);
-            status.is_ok_and(|status| status.blocked.contains(SIGTRAP))
+    for look in 0..LOOKS_AT_LIBRARY {
+        let mut own = false;
+        blocking.retain(|&tid| {
+            let signals = blocked(tid);
+            own |= signals.is_some_and(|signals| !signals.contains(SIGCANCEL));
+            signals.is_some()
         });
-        if blocking.is_empty() {
-            return false;
+        if blocking.is_empty() || (own && look >= LOOKS) {
+            break;
         }
         std::thread::sleep(BETWEEN_LOOKS);
     }
-    true
+    !blocking.is_empty()
 }
 
 /// Leaves a process that could not be armed: some of its threads may have stops to come.
