@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use iced_x86::{FastFormatter, FlowControl, Instruction, Register};
 use object::LittleEndian as LE;
-use object::elf::PT_GNU_RELRO;
+use object::elf::{PT_GNU_RELRO, Sym64};
 
 use crate::addr::{LinkAddr, LinkRange};
 use crate::code::names::is_promoted;
@@ -30,7 +30,6 @@ struct Outline {
 pub struct Module<'a> {
     name: String,
     library: bool,
-    files: &'a dyn Files,
     elf: Arc<Elf<'a>>,
     code: Code<'a>,
     sources: Sources<'a>,
@@ -50,11 +49,10 @@ impl<'a> Module<'a> {
         files.expect(symbols, Reading::Through);
         let code = Code::new(Arc::clone(&elf));
         files.expect(symbols, Reading::Over);
-        let sources = Sources::load(&elf, files);
+        let sources = Sources::load(&elf, files).with_functions(Arc::clone(code.functions()));
         Ok(Self {
             name: name.to_owned(),
             library: false,
-            files,
             elf,
             code,
             sources,
@@ -268,12 +266,11 @@ impl<'a> Module<'a> {
 
     fn object(&self, addr: LinkAddr) -> Option<&Object> {
         let objects = self.objects.get_or_init(|| {
-            let tables = [self.elf.symtab(), self.elf.dynsym()].into_iter();
-            let mut objects: Vec<Object> = tables.flat_map(objects_of).collect();
+            let own = objects_of(self.code.functions().variables(), self.elf.symtab());
+            let dynamic = objects_of(self.elf.dynsym().raw(), self.elf.dynsym());
+            let mut objects: Vec<Object> = own.chain(dynamic).collect();
             objects.sort_unstable();
             objects.dedup_by_key(|object| (object.start, object.end));
-            let symbols = self.elf.section(".symtab").map_or(&[][..], |(_, bytes)| bytes);
-            self.files.expect(symbols, Reading::Over);
             objects
         });
         // Aliases and members overlap: of those that start at or before the address, the nearest that has it.
@@ -292,8 +289,8 @@ struct Object {
     local: bool,
 }
 
-fn objects_of(table: SymbolTable<'_>) -> impl Iterator<Item = Object> {
-    let defined = table.raw().iter().filter(|symbol| {
+fn objects_of(symbols: &[Sym64<LE>], table: SymbolTable<'_>) -> impl Iterator<Item = Object> {
+    let defined = symbols.iter().filter(|symbol| {
         kind_of(symbol) == Some(SymbolKind::Data) && symbol.st_shndx.get(LE) != object::elf::SHN_UNDEF
     });
     defined.map(move |symbol| {

@@ -10,8 +10,8 @@ use super::cold;
 use super::index::{self, Packed, is_code};
 use super::names;
 use crate::addr::{LinkAddr, LinkRange};
-use crate::elf::symbols::binding_of;
-use crate::elf::{Binding, Elf, SymbolTable};
+use crate::elf::symbols::{binding_of, kind_of};
+use crate::elf::{Binding, Elf, SymbolKind, SymbolTable};
 
 /// A function, by its place in address order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,6 +50,7 @@ pub struct Functions<'a> {
     /// The first code, from which distances are counted.
     base: u64,
     entries: Vec<Packed>,
+    variables: Vec<Sym64<LE>>,
     /// Moved-away parts by address, with the function that they belong to.
     parts: Vec<(u64, u64, u32)>,
     /// The same by function.
@@ -67,6 +68,7 @@ impl<'a> Functions<'a> {
             table: index.table,
             base: index.base,
             entries: index.entries,
+            variables: index.variables,
             parts: Vec::new(),
             parts_by_owner: Vec::new(),
         };
@@ -154,6 +156,20 @@ impl<'a> Functions<'a> {
         let distance = u32::try_from(addr.0.checked_sub(self.base)?).ok()?;
         let at = self.entries.binary_search_by_key(&distance, |entry| entry.start);
         u32::try_from(at.ok()?).ok().map(FunctionId)
+    }
+
+    /// The symbol of the function that begins at an address, where it is the only one in the table.
+    pub(crate) fn only_symbol_at(&self, addr: LinkAddr) -> Option<(SymbolKind, &'a str)> {
+        let id = self.starting_at(addr)?;
+        let packed = self.entries.get(usize::try_from(id.0).ok()?)?;
+        let symbol = self.symbol(id).filter(|_| !packed.is_aliased())?;
+        Some((kind_of(symbol)?, self.name(id)?))
+    }
+
+    /// The symbols of variables in `.symtab`, in table order: kept, so that the table need not be read again
+    /// for them.
+    pub(crate) fn variables(&self) -> &[Sym64<LE>] {
+        &self.variables
     }
 
     /// The functions with a symbol that contains a text. Names are searched as one block, not one by one.

@@ -5,7 +5,6 @@
 
 use object::LittleEndian as LE;
 use object::elf::{self, Sym64};
-use rayon::prelude::*;
 
 use super::cold;
 use super::names::NamesWith;
@@ -14,11 +13,8 @@ use crate::addr::{LinkAddr, LinkRange};
 use crate::elf::symbols::{binding_of, kind_of};
 use crate::elf::{Binding, Elf, SymbolKind, SymbolTable};
 
-/// Functions that start within so many bytes, as a power of two, are sorted together.
-const GROUP: u32 = 13;
-
-/// Groups that one thread takes at a time.
-const BATCH: usize = 256;
+/// About as many functions as this are sorted together.
+const GROUP: usize = 2;
 
 /// What is longer than any alignment padding and covered by no sized symbol.
 const MIN_GAP: u64 = 64;
@@ -30,22 +26,23 @@ pub(super) struct Packed {
     pub start: u32,
     /// Equal to the start while unknown.
     pub end: u32,
-    /// From the highest bit: whether the symbol has no type, how visible it is, whether it is a resolver, and
-    /// its position in the table.
+    /// From the highest bit: whether the symbol has no type, how visible it is, whether it is a resolver,
+    /// whether there are others at the same address, and its position in the table.
     symbol: u32,
 }
 
 const UNTYPED: u32 = 1 << 31;
 const BINDING: u32 = 29;
 const RESOLVER: u32 = 1 << 28;
-const POSITION: u32 = RESOLVER - 1;
+const ALIASED: u32 = 1 << 27;
+const POSITION: u32 = ALIASED - 1;
 
 impl Packed {
     fn unnamed(start: u32, end: u32) -> Self {
         Self {
             start,
             end,
-            symbol: !RESOLVER,
+            symbol: !(RESOLVER | ALIASED),
         }
     }
 
@@ -58,13 +55,25 @@ impl Packed {
         self.symbol & RESOLVER != 0
     }
 
+    fn rank(self) -> u32 {
+        self.symbol & !(RESOLVER | ALIASED)
+    }
+
+    /// Whether more symbols than the one are at its address.
+    pub(super) fn is_aliased(self) -> bool {
+        self.symbol & ALIASED != 0
+    }
+
     /// One function for each address: the most visible name wins, then the first in the table; the longest
     /// size counts.
     fn merge(&mut self, alias: Self) {
         self.end = self.end.max(alias.end);
-        if alias.symbol & !RESOLVER < self.symbol & !RESOLVER {
+        let others = (self.symbol | alias.symbol) & ALIASED;
+        let both = alias.symbol().is_some() && self.symbol().is_some();
+        if alias.rank() < self.rank() {
             self.symbol = alias.symbol;
         }
+        self.symbol |= others | if both { ALIASED } else { 0 };
     }
 }
 
@@ -118,26 +127,31 @@ pub(super) struct Index<'a> {
     pub table: SymbolTable<'a>,
     pub entries: Vec<Packed>,
     pub cold: Vec<Part>,
+    /// The symbols of variables in `.symtab`, met on the way.
+    pub variables: Vec<Sym64<LE>>,
 }
 
 /// Finds all functions of a file, in address order.
 pub(super) fn build<'a>(elf: &Elf<'a>) -> Index<'a> {
     let ground = Ground::new(elf);
     let mut table = elf.symtab();
-    let mut entries = collect(table, &ground);
+    let mut variables = Vec::new();
+    let mut entries = collect(table, &ground, &mut variables);
     if entries.is_empty() {
         table = elf.dynsym();
-        entries = collect(table, &ground);
+        entries = collect(table, &ground, &mut Vec::new());
     }
     let cold = take_cold(table, &ground, &mut entries);
     merge_aliases(&mut entries);
     add_unnamed(elf, &ground, &cold, &mut entries);
     settle_ends(&ground, &cold, &mut entries);
+    entries.shrink_to_fit();
     Index {
         base: ground.base,
         table,
         entries,
         cold,
+        variables,
     }
 }
 
@@ -149,50 +163,67 @@ pub(super) fn is_code(symbol: &Sym64<LE>) -> bool {
         )
 }
 
+fn is_variable(symbol: &Sym64<LE>) -> bool {
+    kind_of(symbol) == Some(SymbolKind::Data) && symbol.st_shndx.get(LE) != elf::SHN_UNDEF
+}
+
 /// The functions of a symbol table, by start.
 ///
-/// Symbols are in no useful order, and there are many: they are counted by where they start, roughly, then put
-/// there, then sorted among few. The table is read twice for that, and nothing is kept but the result.
-fn collect(table: SymbolTable<'_>, ground: &Ground) -> Vec<Packed> {
-    let found = || {
-        let positions = (0..POSITION as usize).zip(table.raw());
-        positions.filter_map(|(position, symbol)| packed(position, symbol, ground))
-    };
-    let group = |entry: &Packed| (entry.start >> GROUP) as usize;
-    let mut places: Vec<usize> = Vec::new();
-    for entry in found() {
-        let group = group(&entry);
-        if places.len() <= group {
-            places.resize(group + 1, 0);
+/// The table is read once: a large one is much of what there is to read for one question. Symbols are in no
+/// useful order, so they are put roughly where they belong, by counting, then sorted among few.
+fn collect(table: SymbolTable<'_>, ground: &Ground, variables: &mut Vec<Sym64<LE>>) -> Vec<Packed> {
+    let mut around = 0..0;
+    let mut unsorted = Vec::with_capacity(table.raw().len());
+    for (position, symbol) in table.raw().iter().enumerate() {
+        if is_variable(symbol) {
+            variables.push(*symbol);
+        } else if position < POSITION as usize {
+            unsorted.extend(packed(position, symbol, ground, &mut around));
         }
-        places[group] += 1;
     }
-    let sizes = places.clone();
+    sorted(&unsorted)
+}
+
+fn sorted(unsorted: &[Packed]) -> Vec<Packed> {
+    let last = unsorted.iter().map(|entry| entry.start).max().unwrap_or(0);
+    let mut shift = 0;
+    while (last >> shift) as usize > unsorted.len() / GROUP {
+        shift += 1;
+    }
+    let group = |entry: &Packed| (entry.start >> shift) as usize;
+    let mut places = vec![0u32; (last >> shift) as usize + 1];
+    for entry in unsorted {
+        places[group(entry)] += 1;
+    }
     let mut before = 0;
     for place in &mut places {
         before += std::mem::replace(place, before);
     }
-    let mut entries = vec![Packed::default(); before];
-    for entry in found() {
-        let place = &mut places[group(&entry)];
-        entries[*place] = entry;
+    let mut entries = vec![Packed::default(); unsorted.len()];
+    for entry in unsorted {
+        let place = &mut places[group(entry)];
+        entries[*place as usize] = *entry;
         *place += 1;
     }
-    let mut groups = Vec::with_capacity(sizes.len());
-    let mut rest = entries.as_mut_slice();
-    for size in sizes {
-        let (group, behind) = rest.split_at_mut(size);
-        groups.push(group);
-        rest = behind;
+    let mut from = 0;
+    for end in places {
+        let group = &mut entries[from..end as usize];
+        let key = |entry: &Packed| (entry.start, entry.symbol);
+        if !group.is_sorted_by_key(key) {
+            group.sort_unstable_by_key(key);
+        }
+        from = end as usize;
     }
-    groups
-        .into_par_iter()
-        .with_min_len(BATCH)
-        .for_each(|group| group.sort_unstable_by_key(|entry| (entry.start, entry.symbol)));
     entries
 }
 
-fn packed(position: usize, symbol: &Sym64<LE>, ground: &Ground) -> Option<Packed> {
+/// `around` is the code that the symbol before was in: most often the right one again.
+fn packed(
+    position: usize,
+    symbol: &Sym64<LE>,
+    ground: &Ground,
+    around: &mut std::ops::Range<u64>,
+) -> Option<Packed> {
     if !is_code(symbol) {
         return None;
     }
@@ -204,9 +235,12 @@ fn packed(position: usize, symbol: &Sym64<LE>, ground: &Ground) -> Option<Packed
         return None;
     }
     let addr = symbol.st_value.get(LE);
-    let code = ground.covering(addr)?;
+    if !around.contains(&addr) {
+        let code = ground.covering(addr)?;
+        *around = code.start.0..code.end.0;
+    }
     let start = ground.distance(addr)?;
-    let end = addr.saturating_add(symbol.st_size.get(LE)).min(code.end.0);
+    let end = addr.saturating_add(symbol.st_size.get(LE)).min(around.end);
     let flag = |holds: bool, bit: u32| if holds { bit } else { 0 };
     Some(Packed {
         start,
@@ -266,12 +300,28 @@ fn add_unnamed(elf: &Elf<'_>, ground: &Ground, cold: &[Part], entries: &mut Vec<
         let start = ground.distance(start)?;
         Some(Packed::unnamed(start, ground.distance(end)?.max(start)))
     });
-    let before = entries.len();
-    entries.extend(found);
-    if entries.len() > before {
-        // Two sorted runs: the stable sort sees them.
-        entries.sort_by_key(|entry| entry.start);
+    let is_known = |new: &Packed| {
+        let at = entries.binary_search_by_key(&new.start, |entry| entry.start);
+        at.is_ok_and(|at| entries.get(at).is_some_and(|entry| entry.end >= new.end))
+    };
+    let mut found: Vec<Packed> = found.filter(|new| !is_known(new)).collect();
+    if !found.is_empty() {
+        found.sort_unstable_by_key(|new| (new.start, new.end));
+        insert(entries, &found);
         merge_aliases(entries);
+    }
+}
+
+/// Puts sorted functions among sorted ones, behind those of the same start, from the last to the first: only
+/// what lies behind the first new one moves.
+fn insert(entries: &mut Vec<Packed>, new: &[Packed]) {
+    let mut rest = entries.len();
+    entries.resize(rest + new.len(), Packed::default());
+    for (missing, new) in new.iter().enumerate().rev() {
+        let behind = entries[..rest].partition_point(|entry| entry.start <= new.start);
+        entries.copy_within(behind..rest, behind + missing + 1);
+        entries[behind + missing] = *new;
+        rest = behind;
     }
 }
 
@@ -316,10 +366,14 @@ fn settle_ends(ground: &Ground, cold: &[Part], entries: &mut [Packed]) {
         .collect();
     cold_starts.sort_unstable();
     let mut reach = 0;
+    let mut code_end = 0;
     for at in 0..entries.len() {
         let next = entries.get(at + 1).map_or(u32::MAX, |next| next.start);
         let Some(entry) = entries.get_mut(at) else { break };
-        let limit = ground.limit(entry.start).min(next);
+        if entry.start >= code_end {
+            code_end = ground.limit(entry.start);
+        }
+        let limit = code_end.min(next);
         if entry.end <= entry.start {
             let next_cold = cold_starts.partition_point(|start| *start <= entry.start);
             entry.end = limit
@@ -387,6 +441,46 @@ mod tests {
         assert_eq!(entries.len(), 1);
         assert_eq!((entries[0].symbol(), entries[0].end), (Some(7), 40));
         assert!(entries[0].is_resolver());
+        assert!(entries[0].is_aliased());
         assert_eq!(Packed::unnamed(8, 30).symbol(), None);
+        assert!(!Packed::unnamed(8, 30).is_aliased());
+    }
+
+    #[test]
+    fn symbols_in_any_order_are_sorted_by_start_then_symbol() {
+        let mut state = 1u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state >> 8
+        };
+        for (count, span) in [(0, 1), (1, 1 << 24), (3, 2), (1000, 300), (1000, 1 << 24)] {
+            let unsorted: Vec<Packed> = (0..count)
+                .map(|_| Packed {
+                    start: next() % span,
+                    end: 0,
+                    symbol: next(),
+                })
+                .collect();
+            let key = |entry: &Packed| (entry.start, entry.symbol);
+            let mut expected: Vec<_> = unsorted.iter().map(key).collect();
+            expected.sort_unstable();
+            assert_eq!(sorted(&unsorted).iter().map(key).collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn new_functions_are_put_behind_those_of_the_same_start() {
+        let entry = |(start, end)| Packed {
+            start,
+            end,
+            symbol: 0,
+        };
+        let run = |of: &[(u32, u32)]| of.iter().copied().map(entry).collect::<Vec<_>>();
+        let mut entries = run(&[(2, 4), (6, 8), (9, 9)]);
+        insert(&mut entries, &run(&[(0, 1), (6, 9), (7, 8), (12, 13)]));
+        let found: Vec<_> = entries.iter().map(|entry| (entry.start, entry.end)).collect();
+        assert_eq!(found, [(0, 1), (2, 4), (6, 8), (6, 9), (7, 8), (9, 9), (12, 13)]);
+        insert(&mut entries, &[]);
+        assert_eq!(entries.len(), 7);
     }
 }

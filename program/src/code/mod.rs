@@ -59,7 +59,7 @@ type Shard = RwLock<HashMap<FunctionId, Arc<FlowGraph>>>;
 #[derive(Debug)]
 pub struct Code<'a> {
     elf: Arc<Elf<'a>>,
-    functions: Functions<'a>,
+    functions: Arc<Functions<'a>>,
     no_return: NoReturn,
     starts: OnceLock<Option<Starts>>,
     unwind: OnceLock<UnwindTable<'a>>,
@@ -71,7 +71,7 @@ impl<'a> Code<'a> {
     /// Indexes the functions of a file.
     #[must_use]
     pub fn new(elf: Arc<Elf<'a>>) -> Self {
-        let functions = Functions::new(&elf);
+        let functions = Arc::new(Functions::new(&elf));
         let no_return = NoReturn::new(&functions);
         let flows = std::iter::repeat_with(Shard::default).take(SHARDS).collect();
         Self {
@@ -93,7 +93,7 @@ impl<'a> Code<'a> {
 
     /// The functions.
     #[must_use]
-    pub fn functions(&self) -> &Functions<'a> {
+    pub fn functions(&self) -> &Arc<Functions<'a>> {
         &self.functions
     }
 

@@ -133,6 +133,7 @@ impl<'a> Sources<'a> {
             package_types: OnceLock::new(),
             globals: OnceLock::new(),
             data_symbols: OnceLock::new(),
+            functions: None,
             function_symbols: OnceLock::new(),
             function_questions: AtomicU32::new(0),
             address_bases: OnceLock::new(),

@@ -42,6 +42,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::addr::LinkAddr;
+use crate::code::Functions;
 use crate::files::Files;
 use budget::Budget;
 pub use facts::{
@@ -82,6 +83,7 @@ pub struct Sources<'a> {
     package_types: Slots<Unit<'a>>,
     globals: OnceLock<Globals<'a>>,
     data_symbols: OnceLock<Vec<Placed<'a>>>,
+    functions: Option<Arc<Functions<'a>>>,
     function_symbols: OnceLock<Vec<Placed<'a>>>,
     function_questions: AtomicU32,
     address_bases: OnceLock<Vec<(usize, u32)>>,

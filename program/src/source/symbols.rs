@@ -1,11 +1,12 @@
 //! What the symbol tables add to the debug information.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Sources;
 use super::names::Naming;
 use crate::addr::LinkAddr;
-use crate::code::demangle_path;
+use crate::code::{Functions, demangle_path};
 use crate::elf::{Elf, Symbol, SymbolKind};
 
 /// Questions about functions before their symbols get sorted.
@@ -25,9 +26,36 @@ impl<'a> Sources<'a> {
             .get_or_init(|| self.symbols(|symbol| symbol.kind == SymbolKind::Data))
     }
 
+    /// Lets the symbols of functions be found by the index that the code is read with.
+    #[must_use]
+    pub(crate) fn with_functions(self, functions: Arc<Functions<'a>>) -> Self {
+        Self {
+            functions: Some(functions),
+            ..self
+        }
+    }
+
+    /// The names of the functions at an address, where the index of functions tells: not with several symbols
+    /// at one address, of which it keeps the best, nor with those of a separate file.
+    fn indexed_symbols_at(&self, entry: LinkAddr) -> Option<Vec<&'a str>> {
+        let [image] = *self.images.as_slice() else {
+            return None;
+        };
+        let (kind, name) = self.functions.as_ref()?.only_symbol_at(entry)?;
+        let elf = Elf::parse(image).ok()?;
+        let mut names: Vec<&'a str> = elf.dynsym().functions_at(entry).collect();
+        names.extend(Some(name).filter(|_| kind == SymbolKind::Function));
+        names.sort_unstable();
+        names.dedup();
+        Some(names)
+    }
+
     /// The names of the functions at an address. One slice asks for a handful: their symbols are picked out of
     /// the tables as they are, which costs a fraction of sorting them.
     fn function_symbols_at(&self, entry: LinkAddr) -> Vec<&'a str> {
+        if let Some(names) = self.indexed_symbols_at(entry) {
+            return names;
+        }
         if self.function_questions.fetch_add(1, Ordering::Relaxed) >= FUNCTION_QUESTIONS {
             let sorted = self
                 .function_symbols
