@@ -5,7 +5,7 @@
 //!
 //! - [`load`](Sources::load) finds the file that has the debug information (`load`, `split`);
 //! - `facts`: what the answers look like;
-//! - `units`, `ranges`: the units, and which of them cover an address;
+//! - `units`, `ranges`, `passed`: the units, and which of them cover an address;
 //! - `lines`, `search`, `paths`: line tables, both ways;
 //! - `functions`, `body`, `names`, `symbols`, `frames`: functions, what was inlined into them, what they are called;
 //! - `private`: what only one compilation can name, and its code;
@@ -27,6 +27,7 @@ mod location;
 mod members;
 mod names;
 mod origin;
+mod passed;
 mod paths;
 mod private;
 mod ranges;

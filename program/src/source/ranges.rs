@@ -8,6 +8,7 @@ use gimli::{ArangeHeader, Section as _, UnitHeader, UnitType};
 use rayon::prelude::*;
 
 use super::Sources;
+use super::passed::Passed;
 use super::units::Reader;
 use crate::addr::{LinkAddr, LinkRange};
 use crate::files::Reading;
@@ -223,7 +224,9 @@ impl<'a> Sources<'a> {
         let units = &self.main_units().headers;
         let mut sets = Vec::new();
         let mut headers = self.dwarf.debug_aranges.headers();
+        let mut passed = Passed::new(self.files, self.dwarf.debug_aranges.reader().slice());
         while let Ok(Some(header)) = headers.next() {
+            passed.up_to(header.offset().0);
             let offset = header.debug_info_offset();
             let index = units.binary_search_by_key(&offset.0, |unit| unit.offset().0);
             let index = index.ok().and_then(|index| u32::try_from(index).ok());

@@ -13,6 +13,7 @@ use super::budget::Budget;
 use super::functions::UnitIndex;
 use super::globals::Globals;
 use super::lines::LineTable;
+use super::passed::Passed;
 use crate::addr::{LinkAddr, LinkRange};
 
 pub(super) type Reader<'a> = EndianSlice<'a, LittleEndian>;
@@ -189,7 +190,7 @@ impl<'a> Sources<'a> {
     /// The headers of `.debug_info`.
     pub(super) fn main_units(&self) -> &UnitTable<'a> {
         self.main
-            .get_or_init(|| UnitTable::new(self.headers(self.dwarf.units(), ".debug_info")))
+            .get_or_init(|| UnitTable::new(self.headers(&self.dwarf, ".debug_info")))
     }
 
     pub(super) fn type_units(&self) -> &UnitTable<'a> {
@@ -208,20 +209,21 @@ impl<'a> Sources<'a> {
             let headers = self
                 .dwarf
                 .sup()
-                .map(|sup| self.headers(sup.units(), "supplementary .debug_info"));
+                .map(|sup| self.headers(sup, "supplementary .debug_info"));
             UnitTable::new(headers.unwrap_or_default())
         })
     }
 
-    fn headers(
-        &self,
-        mut units: gimli::DebugInfoUnitHeadersIter<Reader<'a>>,
-        section: &str,
-    ) -> Vec<UnitHeader<Reader<'a>>> {
+    fn headers(&self, dwarf: &Dwarf<'a>, section: &str) -> Vec<UnitHeader<Reader<'a>>> {
         let mut headers = Vec::new();
+        let mut units = dwarf.units();
+        let mut passed = Passed::new(self.files, dwarf.debug_info.reader().slice());
         loop {
             match units.next() {
-                Ok(Some(header)) => headers.push(header),
+                Ok(Some(header)) => {
+                    passed.up_to(header.offset().0);
+                    headers.push(header);
+                }
                 Ok(None) => return headers,
                 Err(error) => {
                     self.problem(format!(
