@@ -1,15 +1,21 @@
 //! The perf breakpoints of a process: one for each register and thread that was there when we came; threads to
 //! come inherit them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use program::RunAddr;
-use tracee::Tid;
 use tracee::perf::{
     Breakpoint, DEBUG_REGISTERS, Delivery, Follow, PerfError, Range, Start, Trigger, free_registers,
 };
+use tracee::process::Process;
+use tracee::{Pid, Tid};
 
+use crate::error::WatchError;
+use crate::exact::owner::Outlet;
 use crate::location::{self, Slot};
+
+/// How often the list of threads is read at most until it has nothing new.
+const ROUNDS: usize = 1000;
 
 /// What a register waits for; nothing yet when its address is still to be found out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,8 +74,31 @@ impl Arms {
         Ok(())
     }
 
+    /// Arms every thread of a running process. A thread that was listed was armed, or its creator was when it
+    /// was created: when a list has nothing new, everybody is armed, and whoever comes later inherits.
+    pub(crate) fn arm_all(&mut self, pid: Pid, outlet: &Outlet) -> Result<(), WatchError> {
+        let mut known = BTreeSet::new();
+        for _ in 0..ROUNDS {
+            let mut found_new = false;
+            for tid in Process::new(pid).threads()? {
+                if !known.insert(tid) {
+                    continue;
+                }
+                found_new = true;
+                match outlet.with(|delivery| self.arm(tid, delivery)) {
+                    Err(error) if !error.is_gone() => return Err(error.into()),
+                    _ => {}
+                }
+            }
+            if !found_new {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Arms a thread that was there before its creator was armed. What it inherited already is left alone.
-    pub(crate) fn arm(&mut self, tid: Tid, delivery: Delivery<'_>) -> Result<(), PerfError> {
+    fn arm(&mut self, tid: Tid, delivery: Delivery<'_>) -> Result<(), PerfError> {
         if self.threads.contains_key(&tid) {
             return Ok(());
         }

@@ -321,6 +321,9 @@ pub trait Watcher: Send {
     /// When the process can no longer be watched.
     fn next(&mut self, timeout: Duration) -> Result<Vec<Event>, WatchError>;
 
+    /// Hits that are reported at this place need no look at memory: their registers told the value.
+    fn registers_tell(&mut self, _reported: RunAddr) {}
+
     /// Takes every watch away and leaves the process to itself. What had been hit before comes back.
     ///
     /// # Errors

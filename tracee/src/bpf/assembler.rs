@@ -87,6 +87,14 @@ impl Assembler {
         self.put(ALU64 | 0x50, to as u8, 0, 0, value);
     }
 
+    pub(super) fn add(&mut self, to: Reg, what: Reg) {
+        self.put(ALU64 | SOURCE_REG, to as u8, what as u8, 0, 0);
+    }
+
+    pub(super) fn shift_left(&mut self, to: Reg, bits: i32) {
+        self.put(ALU64 | 0x60, to as u8, 0, 0, bits);
+    }
+
     pub(super) fn shift_right(&mut self, to: Reg, bits: i32) {
         self.put(ALU64 | 0x70, to as u8, 0, 0, bits);
     }

@@ -7,7 +7,7 @@ use super::error::BpfError;
 use super::hit::{
     ADDR, COOKIE, IN_KERNEL, PID_TGID, REGISTERS, STACK_READ, STACK_TOP, TIME, VALUE_HEAD, VALUES,
 };
-use super::hit_ring::{HitRing, LOCATIONS, LOST, ONLY_PID, PidNamespace, TABLE};
+use super::hit_ring::{HitRing, LOCATIONS, LOST, ONLY_PID, PidNamespace, SPARED, SPARED_PLACES, TABLE};
 use super::program::Program;
 use super::ring::HEADER;
 use super::syscall::ProgramKind;
@@ -138,13 +138,21 @@ fn code(ring: &HitRing, kind: ProgramKind, cookie: u64, reads: &[ProbeRead], ker
     code.jump_if(Reg::R0, When::Equal, 0, &mut full);
     code.mov(RECORD, Reg::R0);
     code.store(RECORD, PID_TGID as i16, SCRATCH);
+    let value_at = |slot: usize| (VALUES + slot * (VALUE_HEAD + ring.room())) as i16;
     for slot in 0..LOCATIONS {
-        let record_at = (VALUES + slot * (VALUE_HEAD + ring.room())) as i16;
+        code.store_imm(RECORD, value_at(slot) + 8, 0);
+    }
+    let mut spared = Assembler::label();
+    if kind == ProgramKind::PerfEvent {
+        leave_out_spared(&mut code, &mut spared);
+    }
+    for slot in 0..LOCATIONS {
         match reads.get(slot) {
-            Some(read) => read_at_register(&mut code, record_at, read),
-            None => read_location(&mut code, record_at, slot, ring.room()),
+            Some(read) => read_at_register(&mut code, value_at(slot), read),
+            None => read_location(&mut code, value_at(slot), slot, ring.room()),
         }
     }
+    code.bind(spared);
     code.load(Reg::R1, Reg::Stack, STACK_TIME);
     code.store(RECORD, TIME as i16, Reg::R1);
     let addr = match kind {
@@ -174,6 +182,17 @@ fn code(ring: &HitRing, kind: ProgramKind, cookie: u64, reads: &[ProbeRead], ker
     code.mov_imm(Reg::R0, 0);
     code.exit();
     code.finish()
+}
+
+/// Jumps where the hit is reported at a place that needs no memory.
+fn leave_out_spared(code: &mut Assembler, spared: &mut Label) {
+    code.load(Reg::R1, CONTEXT, (RIP * 8) as i16);
+    code.mov(Reg::R2, Reg::R1);
+    code.and_imm(Reg::R2, SPARED_PLACES as i32 - 1);
+    code.shift_left(Reg::R2, 3);
+    code.add(Reg::R2, CONTROL);
+    code.load(Reg::R3, Reg::R2, (SPARED * 8) as i16);
+    code.jump_if_reg(Reg::R3, When::Equal, Reg::R1, spared);
 }
 
 /// For an access by the kernel: the registers that the thread entered it with.
@@ -247,7 +266,6 @@ fn only_one_process(code: &mut Assembler, out: &mut Label) {
 fn read_location(code: &mut Assembler, record_at: i16, slot: usize, room: usize) {
     let table_at = ((TABLE + 2 * slot) * 8) as i16;
     let mut next = Assembler::label();
-    code.store_imm(RECORD, record_at + 8, 0);
     code.load(SCRATCH, CONTROL, table_at + 8);
     code.jump_if(SCRATCH, When::Equal, 0, &mut next);
     code.jump_if(SCRATCH, When::Greater, room as i32, &mut next);
@@ -265,7 +283,6 @@ fn read_location(code: &mut Assembler, record_at: i16, slot: usize, room: usize)
 /// Reads where a register points into the record.
 fn read_at_register(code: &mut Assembler, record_at: i16, read: &ProbeRead) {
     let mut next = Assembler::label();
-    code.store_imm(RECORD, record_at + 8, 0);
     if read.len > 0 {
         code.load(Reg::R3, CONTEXT, i16::from(read.base as u8) * 8);
         code.add_imm(Reg::R3, read.offset);

@@ -38,12 +38,15 @@ pub struct HitRing {
     malformed: u64,
 }
 
-/// The words that we share with the programs: how many hits found no room, whose hits count, and address and
-/// length of the locations.
+/// The words that we share with the programs: how many hits found no room, whose hits count, address and
+/// length of the locations, and the places in the code whose hits need no memory.
 pub(super) const LOST: usize = 0;
 pub(super) const ONLY_PID: usize = 1;
 pub(super) const TABLE: usize = 2;
-const CONTROL_WORDS: usize = TABLE + 2 * LOCATIONS;
+pub(super) const SPARED: usize = TABLE + 2 * LOCATIONS;
+/// A power of two; a place's low bits are its number among them.
+pub(super) const SPARED_PLACES: usize = 256;
+const CONTROL_WORDS: usize = SPARED + SPARED_PLACES;
 
 /// How long a reader sleeps at most before it looks again. Waking it for each hit would cost an interrupt for
 /// each; programs wake it when a quarter of the ring has filled.
@@ -92,6 +95,14 @@ impl HitRing {
         self.set(TABLE + 2 * slot, addr);
         self.set(TABLE + 2 * slot + 1, len);
         Ok(())
+    }
+
+    /// Has no memory read at hits that are reported at this place any more: their registers tell enough.
+    ///
+    /// Reading what is watched for reads is itself an access. The processor traps in the kernel for it, with some
+    /// kernels once for each byte, and that costs the target several times what its own access does.
+    pub fn spare_memory_at(&self, pc: RunAddr) {
+        self.set(SPARED + (pc.0 as usize & (SPARED_PLACES - 1)), pc.0);
     }
 
     /// How many hits found no room in the ring. The kernel runs no program on a processor on which somebody

@@ -122,7 +122,6 @@ impl Launchable for PerfOwner {
         Self {
             arms: Arms::new(wanted),
             outlet,
-            all_inherit: true,
         }
     }
 }

@@ -140,8 +140,6 @@ impl Outlet {
 pub(crate) struct PerfOwner {
     pub(crate) arms: Arms,
     pub(crate) outlet: Outlet,
-    /// Every thread inherits: the first was armed before it could create any.
-    pub(crate) all_inherit: bool,
 }
 
 impl<Kind> Owner<Kind> for PerfOwner {
@@ -150,15 +148,9 @@ impl<Kind> Owner<Kind> for PerfOwner {
         Ok(self.outlet.with(|delivery| arms.arm_first(tid, delivery))?)
     }
 
-    fn arm_new(&mut self, _: &mut Tracer<Kind>, tid: Tid) -> Result<(), WatchError> {
-        if self.all_inherit {
-            return Ok(());
-        }
-        let arms = &mut self.arms;
-        match self.outlet.with(|delivery| arms.arm(tid, delivery)) {
-            Err(error) if !error.is_gone() => Err(error.into()),
-            _ => Ok(()),
-        }
+    /// It has inherited: whoever could create it was armed before.
+    fn arm_new(&mut self, _: &mut Tracer<Kind>, _: Tid) -> Result<(), WatchError> {
+        Ok(())
     }
 
     fn trap(&mut self, _: &mut Tracer<Kind>, _: Tid, info: &SigInfo) -> Option<Trap> {

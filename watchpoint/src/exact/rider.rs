@@ -62,7 +62,6 @@ impl Rider {
         let mut owner = PerfOwner {
             arms: Arms::new(table.wanted()),
             outlet: Outlet::Stops,
-            all_inherit: true,
         };
         owner.arm_first(tracer, pid.first_thread())?;
         let mut core = Core::new(owner, table, self.specs.clone(), modules);

@@ -95,19 +95,13 @@ fn prepare(order: Order) -> Result<Engine<Attached, PerfOwner>, WatchError> {
     if let Some(first) = threads.first() {
         arms.look_at(*first)?;
     }
-    for tid in threads {
-        match Outlet::Stops.with(|delivery| arms.arm(tid, delivery)) {
-            Err(error) if !error.is_gone() => {
-                leave(tracer, arms);
-                return Err(error.into());
-            }
-            _ => {}
-        }
+    if let Err(error) = arms.arm_all(pid, &Outlet::Stops) {
+        leave(tracer, arms);
+        return Err(error);
     }
     let owner = PerfOwner {
         arms,
         outlet: Outlet::Stops,
-        all_inherit: false,
     };
     let mut core = Core::new(owner, table, specs, modules);
     match core.begin(&mut tracer, &placed) {

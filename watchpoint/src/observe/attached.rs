@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tracee::perf::{PerfError, ProbeEnd, ProbeFile, ProbeTarget, Uprobe};
-use tracee::process::{ExitWatch, Memory, ModuleMap, Process};
+use tracee::process::{ExitWatch, Memory, ModuleMap};
 use tracee::ptrace::{End, TraceError, check_target};
 use tracee::{Pid, monotonic_ns};
 
@@ -11,7 +11,7 @@ use super::source::Source;
 use crate::arms::Arms;
 use crate::error::WatchError;
 use crate::exact::launched::{contents, lay_out};
-use crate::exact::owner::{Outlet, ProbeId, probe_cookie, probe_of, watch_cookie};
+use crate::exact::owner::{ProbeId, probe_cookie, probe_of, watch_cookie};
 use crate::location::Location;
 use crate::pointers;
 use crate::table::{Placement, Table};
@@ -19,9 +19,6 @@ use crate::watcher::{Address, Arming, Event, WatchSpec, module_at};
 
 /// How often it is looked for libraries that somebody waits for.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// How often the list of threads is read at most until it has nothing new.
-const ROUNDS: usize = 1000;
-
 pub(super) struct Attached {
     pid: Pid,
     specs: Vec<WatchSpec>,
@@ -53,7 +50,7 @@ impl Attached {
         let mut arms = Arms::new(table.wanted());
         arms.look_at(pid.first_thread())?;
         let outlet = source.outlet();
-        arm_all(pid, &mut arms, &outlet)?;
+        arms.arm_all(pid, &outlet)?;
         let probes = set_probes(pid, &specs, &modules, source)?;
         let unmapped = |spec: &WatchSpec| {
             matches!(spec.address, Address::Static { .. }) && spec.resolve(&modules).is_none()
@@ -204,29 +201,6 @@ impl Attached {
         let counts = self.arms.counts().into_iter();
         counts.map(|(slot, count)| Event::Counted(slot, count)).collect()
     }
-}
-
-/// Arms every thread of a running process. A thread that was listed was armed, or its creator was when it was
-/// created: when a list has nothing new, there is nobody left.
-fn arm_all(pid: Pid, arms: &mut Arms, outlet: &Outlet) -> Result<(), WatchError> {
-    let mut known = std::collections::BTreeSet::new();
-    for _ in 0..ROUNDS {
-        let mut found_new = false;
-        for tid in Process::new(pid).threads()? {
-            if !known.insert(tid) {
-                continue;
-            }
-            found_new = true;
-            match outlet.with(|delivery| arms.arm(tid, delivery)) {
-                Err(error) if !error.is_gone() => return Err(error.into()),
-                _ => {}
-            }
-        }
-        if !found_new {
-            break;
-        }
-    }
-    Ok(())
 }
 
 fn set_probes(

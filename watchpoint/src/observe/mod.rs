@@ -11,6 +11,7 @@ mod source;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use program::RunAddr;
 use tracee::Pid;
 use tracee::ptrace::{Launch, Pipes};
 
@@ -159,6 +160,10 @@ impl Watcher for ObserveWatcher {
         }
         self.ready.extend(ended);
         Ok(self.ready.drain(..).collect())
+    }
+
+    fn registers_tell(&mut self, reported: RunAddr) {
+        self.source.spare_memory_at(reported);
     }
 
     fn stop(&mut self) -> Result<Vec<Event>, WatchError> {

@@ -112,6 +112,13 @@ impl Source {
         }
     }
 
+    /// Hits at this place need no look at memory.
+    pub(super) fn spare_memory_at(&self, pc: RunAddr) {
+        if let Kind::Bpf { ring, .. } = &self.kind {
+            ring.spare_memory_at(pc);
+        }
+    }
+
     pub(super) fn wait(&self, timeout: Duration) -> Result<(), WatchError> {
         match &self.kind {
             Kind::Bpf { ring, .. } => ring.wait(timeout).map(|_| ())?,

@@ -8,15 +8,17 @@ mod decode;
 mod record;
 mod select;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use program::RunAddr;
 use tracee::Pid;
 use tracee::ptrace::{End, Pipes};
 
 use crate::code::{CodeFiles, ProcessCode};
 use crate::error::WatchError;
-use crate::hit::{Hit, Mode, Summary};
-use crate::order::Orderer;
+use crate::hit::{Hit, Mode, Provenance, Summary};
+use crate::order::{Orderer, Pending};
 use crate::watcher::{Event, ModeRequest, Target, WatchSpec, Watcher};
 use decode::Decoder;
 use record::Journal;
@@ -50,6 +52,8 @@ pub struct Session<'f> {
     code: ProcessCode<'f>,
     decoder: Decoder,
     orderer: Orderer,
+    /// Places where hits were reported whose values registers told.
+    told: BTreeSet<RunAddr>,
     /// How many were asked for; the pointers on the way to some have numbers behind them.
     locations: usize,
     journal: Journal,
@@ -80,6 +84,7 @@ impl<'f> Session<'f> {
             code: ProcessCode::new(files),
             decoder: Decoder::new(locations),
             orderer: Orderer::default(),
+            told: BTreeSet::new(),
             locations: locations.len(),
             journal: Journal::new(locations.len()),
             reason: None,
@@ -186,7 +191,16 @@ impl<'f> Session<'f> {
                     self.journal.disarmed(location, at, until_ns);
                 }
                 Event::Hit(raw) => {
-                    for pending in self.decoder.decode(&raw, &self.code) {
+                    let accesses = self.decoder.decode(&raw, &self.code);
+                    let told = |pending: &Pending| {
+                        let value = pending.hit.value;
+                        value.is_some_and(|value| value.from == Provenance::Register)
+                    };
+                    let reported = RunAddr(raw.registers.rip);
+                    if !accesses.is_empty() && accesses.iter().all(told) && self.told.insert(reported) {
+                        self.watcher.registers_tell(reported);
+                    }
+                    for pending in accesses {
                         if pending.hit.location < self.locations {
                             self.orderer.push(pending);
                         }
