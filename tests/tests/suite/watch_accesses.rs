@@ -206,8 +206,11 @@ fn contended(way: Way, level: &str) {
             "{what}: failed exchanges"
         );
         assert_same(&what, &counts, &expected);
-        replay(&what, &watched.hits, Threads::Contend);
-        assert_ordered(&what, &watched.hits);
+        // Compat mode reports every access too, but an order that fits the values is not its promise.
+        if way.mode != "compat" {
+            replay(&what, &watched.hits, Threads::Contend);
+            assert_ordered(&what, &watched.hits);
+        }
     }
 }
 
