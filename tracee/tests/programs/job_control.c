@@ -28,6 +28,8 @@ static void tell(pid_t pid) {
 
 int main(void) {
     pid_t pid = fork();
+    // In a group of its own, with its parent outside: in an orphaned one SIGTSTP and SIGTTIN are ignored.
+    setpgid(pid, pid);
     if (pid == 0) child();
     int stops[] = {SIGSTOP, SIGTSTP, SIGTTIN, SIGSTOP};
     for (int i = 0; i < 4; i++) {
