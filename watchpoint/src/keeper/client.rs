@@ -29,6 +29,8 @@ pub struct KeptWatcher {
     control: UnixStream,
     said: Receiver<Said>,
     reader: Option<JoinHandle<()>>,
+    /// What the process had mapped when we came, until it is told.
+    modules: Option<ModuleMap>,
     ended: bool,
 }
 
@@ -45,6 +47,8 @@ impl KeptWatcher {
             .stdout(Stdio::piped())
             .spawn()
             .map_err(WatchError::system("start a keeper"))?;
+        // Looked at now: the process may be over before anything of it is asked for.
+        let modules = ModuleMap::of(pid).ok();
         let order = Order { pid, specs };
         order
             .to_bytes()
@@ -62,6 +66,7 @@ impl KeptWatcher {
             control,
             said,
             reader: Some(reader),
+            modules,
             ended: false,
         };
         match watcher.said.recv() {
@@ -69,6 +74,12 @@ impl KeptWatcher {
             Ok(Said::Failed(why)) => Err(WatchError::Said(why)),
             _ => Err(watcher.gone()),
         }
+    }
+
+    /// What is to be told before anything else.
+    fn begin(&mut self) -> Vec<Event> {
+        let modules = self.modules.take().into_iter();
+        modules.map(|modules| Event::Modules(Box::new(modules))).collect()
     }
 
     fn gone(&self) -> WatchError {
@@ -121,7 +132,7 @@ impl Watcher for KeptWatcher {
             Err(RecvTimeoutError::Timeout) => return Ok(Vec::new()),
             Err(RecvTimeoutError::Disconnected) => return Err(self.gone()),
         };
-        let mut events = Vec::new();
+        let mut events = self.begin();
         events.extend(self.event(first)?);
         while let Ok(said) = self.said.try_recv() {
             events.extend(self.event(said)?);
@@ -133,7 +144,7 @@ impl Watcher for KeptWatcher {
     fn stop(&mut self) -> Result<Vec<Event>, WatchError> {
         // The end of this stream tells the keeper to leave.
         let _gone_already = self.control.shutdown(Shutdown::Write);
-        let mut events = Vec::new();
+        let mut events = self.begin();
         while let Ok(said) = self.said.recv() {
             events.extend(self.event(said)?);
         }
