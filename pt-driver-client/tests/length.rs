@@ -18,7 +18,9 @@ fn bits(mode: ExecMode) -> u32 {
 fn check(bytes: &[u8], mode: ExecMode) {
     let mut decoder = Decoder::with_ip(bits(mode), bytes, 0x1000, DecoderOptions::NONE);
     let theirs = decoder.decode();
-    if theirs.is_invalid() {
+    // XOP is of processors that have no Intel PT; on others its first byte is a pop.
+    let is_xop = format!("{:?}", theirs.code()).starts_with("XOP_");
+    if theirs.is_invalid() || is_xop {
         return;
     }
     let ours = decode(bytes, mode).unwrap_or_else(|| panic!("{bytes:02x?} is {theirs:?}"));
