@@ -74,18 +74,13 @@ pub fn run(args: &WatchArgs) -> Result<String> {
     let mut broken = None;
     while ended.is_none() && !over() && printer.shown < printer.limit && broken.is_none() {
         let progress = session.next(TICK)?;
-        if !progress.hits.is_empty()
-            && let Some(map) = session.code().modules()
-        {
-            modules.set(map);
-        }
-        broken = printer.print(&progress.hits).err();
+        broken = printer.print(&progress.hits, &session).err();
         ended = progress.ended;
     }
     if ended.is_none() {
         let rest = session.stop()?;
         if broken.is_none() {
-            broken = printer.print(&rest).err();
+            broken = printer.print(&rest, &session).err();
         }
     }
     match broken {
@@ -216,7 +211,12 @@ struct Printer<'p, 'o> {
 }
 
 impl Printer<'_, '_> {
-    fn print(&mut self, hits: &[Hit]) -> io::Result<()> {
+    fn print(&mut self, hits: &[Hit], session: &Session<'_>) -> io::Result<()> {
+        if !hits.is_empty()
+            && let Some(map) = session.code().modules()
+        {
+            self.modules.set(map);
+        }
         for hit in hits {
             if self.shown >= self.limit {
                 break;
