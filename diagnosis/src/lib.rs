@@ -1,0 +1,7 @@
+//! From tracked runs to a failure sketch. Pure: runs in, evidence, ranking and sketch out.
+//!
+//! - [`run`]: one execution as evidence: who executed and accessed what, in which order, as far as that is known
+//! - [`sketch`]: what a person reads
+
+pub mod run;
+pub mod sketch;

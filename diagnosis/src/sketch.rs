@@ -1,0 +1,258 @@
+//! The sketch: what a person reads, and what is kept of a diagnosis. Its JSON is version 1 of the contract.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The version of the JSON.
+pub const VERSION: u32 = 1;
+
+/// A failure sketch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sketch {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The bug's id: its signature's.
+    pub bug: Option<String>,
+    /// What failed.
+    pub program: ProgramRef,
+    /// How.
+    pub failure: Failure,
+    /// How many statements of the slice were tracked in the end.
+    pub sigma: u32,
+    /// Runs behind it.
+    pub runs: Runs,
+    /// By what means.
+    pub backends: Backends,
+    /// The lanes.
+    pub threads: Vec<Thread>,
+    /// Statements, in order.
+    pub steps: Vec<Step>,
+    /// What separates failing from successful runs, best first.
+    pub predictors: Vec<Predictor>,
+    /// What is missing.
+    pub gaps: Vec<String>,
+    /// What a reader must know to judge it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// The program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramRef {
+    /// Its file.
+    pub name: String,
+    /// Its build-id.
+    pub build_id: Option<String>,
+}
+
+/// The failure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// `signal`, `assertion`, `abort`, `hang`, `exit-status` or `oracle`.
+    pub kind: String,
+    /// The signal, by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+    /// What the program or its runtime said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The failing statement in the program's own code.
+    pub statement: Option<StatementRef>,
+    /// Every thread's frames, innermost first.
+    pub stacks: Vec<Vec<StatementRef>>,
+}
+
+/// How many runs there were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Runs {
+    /// Tracked runs that failed with this bug.
+    pub failing: u64,
+    /// Tracked runs that did not fail.
+    pub successful: u64,
+    /// Failures after the first.
+    pub recurrences: u64,
+}
+
+/// By what means control flow and data flow were seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backends {
+    /// `intel-pt`, `software-pt`, `single-step` or `none`.
+    pub control_flow: String,
+    /// `observe`, `exact`, `compat` or `none`.
+    pub data_flow: String,
+}
+
+/// A lane of the sketch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thread {
+    /// Its number in this sketch, from 0.
+    pub id: u32,
+    /// Its start routine.
+    pub role: Option<String>,
+}
+
+/// A statement.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct StatementRef {
+    /// The function around it.
+    pub function: String,
+    /// The source file.
+    pub file: Option<String>,
+    /// The line, from 1.
+    pub line: Option<u32>,
+    /// One of its instructions.
+    #[serde(serialize_with = "hex", deserialize_with = "from_hex")]
+    pub pc: u64,
+    /// Its source text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
+/// A step of the sketch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Its number, from 0. A step whose place among the other threads' steps is not known says so in `after`.
+    pub n: u32,
+    /// The lane.
+    pub thread: u32,
+    /// The statement.
+    pub statement: StatementRef,
+    /// What it did to `variable`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<crate::run::AccessKind>,
+    /// The variable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variable: Option<String>,
+    /// Its value then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<Value>,
+    /// What put it into the sketch.
+    pub source: Source,
+    /// How it is known to have run.
+    pub evidence: Evidence,
+    /// The rank of the best predictor that it is part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predictor: Option<u32>,
+    /// The failure.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub failing: bool,
+    /// The steps of other threads that are known to come before this one do not end with the one above it: only
+    /// those up to this number are known to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unordered_after: Option<u32>,
+}
+
+/// What put a step into the sketch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// The static slice.
+    Slice,
+    /// A watchpoint caught it.
+    Watchpoint,
+}
+
+/// How a step is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Evidence {
+    /// A failing run was seen to do it.
+    Traced,
+    /// It follows from the code.
+    Inferred,
+}
+
+/// A value as a person reads it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A number.
+    Integer(i64),
+    /// A number beyond those.
+    Large(u64),
+    /// A fraction.
+    Float(f64),
+    /// An address, a name, bytes.
+    Text(String),
+}
+
+/// Something that separates failing from successful runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Predictor {
+    /// From 1.
+    pub rank: u32,
+    /// What it is about.
+    pub kind: PredictorKind,
+    /// `WR`, `RWR`, `-R`, …
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
+    /// The variable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variable: Option<String>,
+    /// `== 0`, `taken`, …
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicate: Option<String>,
+    /// The statements, in the order of the pattern.
+    pub statements: Vec<PredictorStatement>,
+    /// F-measure, β = 0.5.
+    pub f: f64,
+    /// Failing runs with it / runs with it.
+    pub precision: f64,
+    /// Failing runs with it / failing runs.
+    pub recall: f64,
+    /// Confidence interval of the precision (95 %).
+    pub precision_interval: [f64; 2],
+    /// Confidence interval of the recall (95 %).
+    pub recall_interval: [f64; 2],
+    /// Failing runs in which it held.
+    pub failing_with: u64,
+    /// Failing runs that could have shown it.
+    pub failing: u64,
+    /// Successful runs in which it held.
+    pub successful_with: u64,
+    /// Successful runs that could have shown it.
+    pub successful: u64,
+}
+
+/// What a predictor is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PredictorKind {
+    /// Which way a branch went.
+    Branch,
+    /// A value that a statement saw.
+    Value,
+    /// Two threads' accesses in one order.
+    Order,
+    /// Two accesses of a thread with another thread's between.
+    Atomicity,
+}
+
+/// A statement of a predictor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PredictorStatement {
+    /// The statement.
+    #[serde(flatten)]
+    pub statement: StatementRef,
+    /// The role of the thread that executes it.
+    pub thread_role: String,
+    /// What it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<crate::run::AccessKind>,
+}
+
+// serde hands over a reference.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+fn hex<S: Serializer>(value: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{value:#x}"))
+}
+
+fn from_hex<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+    let digits = text.strip_prefix("0x").unwrap_or(&text);
+    u64::from_str_radix(digits, 16).map_err(serde::de::Error::custom)
+}
