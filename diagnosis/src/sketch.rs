@@ -5,8 +5,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// The version of the JSON.
 pub const VERSION: u32 = 1;
 
-/// A failure sketch.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// A failure sketch. One that was made without watching any run has no predictors, and all its steps are inferred.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sketch {
     /// [`VERSION`].
     pub version: u32,
@@ -33,10 +33,24 @@ pub struct Sketch {
     /// What a reader must know to judge it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Source text around the statements, as far as the files were there to read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<SourceExcerpt>,
+}
+
+/// Some lines of a source file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceExcerpt {
+    /// The file, as statements name it.
+    pub file: String,
+    /// The number of the first of `lines`, from 1.
+    pub first: u32,
+    /// The lines, without their ends.
+    pub lines: Vec<String>,
 }
 
 /// The program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramRef {
     /// Its file.
     pub name: String,
@@ -45,7 +59,7 @@ pub struct ProgramRef {
 }
 
 /// The failure.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// `signal`, `assertion`, `abort`, `hang`, `exit-status` or `oracle`.
     pub kind: String,
@@ -55,10 +69,48 @@ pub struct Failure {
     /// What the program or its runtime said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The data address that a fault was about.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "optional_hex",
+        deserialize_with = "from_optional_hex"
+    )]
+    pub fault_address: Option<u64>,
     /// The failing statement in the program's own code.
     pub statement: Option<StatementRef>,
     /// Every thread's frames, innermost first.
-    pub stacks: Vec<Vec<StatementRef>>,
+    pub stacks: Vec<Vec<Frame>>,
+}
+
+/// A frame of a stack.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frame {
+    /// What it executes.
+    #[serde(flatten)]
+    pub statement: StatementRef,
+    /// The module that it is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module: Option<String>,
+    /// It is an inlined call of the frame after it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub inlined: bool,
+    /// It is the program's own code.
+    #[serde(default)]
+    pub own: bool,
+    /// How it was found: `text`, `context`, `cfi`, `frame-pointer`, `signal-frame`, `tail-call` or `scan`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+}
+
+impl From<StatementRef> for Frame {
+    fn from(statement: StatementRef) -> Self {
+        Self {
+            statement,
+            own: true,
+            ..Self::default()
+        }
+    }
 }
 
 /// How many runs there were.
@@ -73,7 +125,7 @@ pub struct Runs {
 }
 
 /// By what means control flow and data flow were seen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backends {
     /// `intel-pt`, `software-pt`, `single-step` or `none`.
     pub control_flow: String,
@@ -82,16 +134,19 @@ pub struct Backends {
 }
 
 /// A lane of the sketch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thread {
     /// Its number in this sketch, from 0.
     pub id: u32,
     /// Its start routine.
     pub role: Option<String>,
+    /// What a debugger calls it, where one run is shown as it was: `Thread 12 (app)`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
 }
 
 /// A statement.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct StatementRef {
     /// The function around it.
     pub function: String,
@@ -105,10 +160,22 @@ pub struct StatementRef {
     /// Its source text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// The memory that its code reads and writes, by the names that the source gives it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accesses: Vec<NamedAccess>,
+}
+
+/// A memory access with its source name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct NamedAccess {
+    /// What it does.
+    pub access: crate::run::AccessKind,
+    /// Such as `f->mut`.
+    pub variable: String,
 }
 
 /// A step of the sketch.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// Its number, from 0. A step whose place among the other threads' steps is not known says so in `after`.
     pub n: u32,
@@ -139,25 +206,50 @@ pub struct Step {
     /// those up to this number are known to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unordered_after: Option<u32>,
+    /// What of this thread is missing right before it, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap_before: Option<String>,
+    /// Statements between the failing one and this in the slice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance: Option<u32>,
+    /// What put it into the slice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<Why>,
+}
+
+/// Why a statement is in a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Why {
+    /// It produced a value that is used.
+    Data,
+    /// It decided that something ran.
+    Control,
+    /// It called the function or passed an argument.
+    Call,
+    /// It created the thread or passed its argument.
+    Thread,
 }
 
 /// What put a step into the sketch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
     /// The static slice.
+    #[default]
     Slice,
     /// A watchpoint caught it.
     Watchpoint,
 }
 
 /// How a step is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Evidence {
     /// A failing run was seen to do it.
     Traced,
     /// It follows from the code.
+    #[default]
     Inferred,
 }
 
@@ -211,6 +303,18 @@ pub struct Predictor {
     pub successful_with: u64,
     /// Successful runs that could have shown it.
     pub successful: u64,
+    /// What happened at these statements in a failing run, and in a successful one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub examples: Option<Examples>,
+}
+
+/// A failing and a successful run beside one another, at the statements of one predictor.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Examples {
+    /// Steps of a failing run.
+    pub failing: Vec<Step>,
+    /// Steps of a successful run.
+    pub successful: Vec<Step>,
 }
 
 /// What a predictor is about.
@@ -249,6 +353,18 @@ fn is_false(value: &bool) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
 fn hex<S: Serializer>(value: &u64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&format_args!("{value:#x}"))
+}
+
+#[expect(clippy::ref_option, reason = "the signature is serde's")]
+fn optional_hex<S: Serializer>(value: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => hex(value, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
+fn from_optional_hex<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    from_hex(deserializer).map(Some)
 }
 
 fn from_hex<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
