@@ -63,6 +63,33 @@ pub struct StatementInfo {
     pub text: Option<Arc<str>>,
     /// Its number in the static slice and its distance from the failure there; `None` for one that only runs showed.
     pub slice: Option<SlicePlace>,
+    /// What it is there for: the statement that depends on it, and how. `None` for the failing statement, and for one
+    /// that only runs showed. A call of a function in which a run showed a statement has one: that statement.
+    #[serde(default)]
+    pub because: Option<Because>,
+}
+
+/// Why a statement is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Because {
+    /// The statement that depends on it.
+    pub of: StatementId,
+    /// How.
+    pub why: Why,
+}
+
+/// How a statement depends on another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Why {
+    /// The other produced a value that is used.
+    Data,
+    /// The other decided that it ran.
+    Control,
+    /// The other called its function, or passed it an argument.
+    Call,
+    /// The other created its thread.
+    Thread,
 }
 
 /// Where a statement stands in the static slice.
@@ -147,6 +174,9 @@ pub struct Failed {
     pub thread: Option<ThreadIx>,
     /// The failing statement.
     pub statement: StatementId,
+    /// The run did not die: it did not go on.
+    #[serde(default)]
+    pub hang: bool,
 }
 
 /// A thread of one run.
@@ -154,6 +184,10 @@ pub struct Failed {
 pub struct RunThread {
     /// Its start routine's name (`main` for the first thread); the same for every thread of a kind, in every run.
     pub role: Arc<str>,
+    /// Where it was when the run failed: the statements of the program's own code on its stack, innermost first. Empty
+    /// where nobody looked.
+    #[serde(default)]
+    pub stack: Vec<StatementId>,
 }
 
 /// Something that a thread did.
