@@ -1,9 +1,10 @@
 //! A failure as it was reported, before it is matched with binaries.
 
 use program::{BuildId, FileOffset, LinkAddr, RunAddr};
+use serde::{Deserialize, Serialize};
 
 /// What kind of failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Kind {
     /// A fatal signal raised by the processor or sent by somebody: SIGSEGV, SIGBUS, SIGFPE, SIGILL, …
     Signal,
@@ -20,11 +21,11 @@ pub enum Kind {
 }
 
 /// A POSIX signal by number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Signal(pub i32);
 
 /// Which format the report came in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Source {
     /// A process that was watched until it failed.
     Live,
@@ -47,7 +48,7 @@ pub enum Source {
 }
 
 /// A failure as reported: kind, message, and a stack for each thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// Which format it came in.
     pub source: Source,
@@ -72,7 +73,7 @@ pub struct Report {
 }
 
 /// One thread's stack.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Thread {
     /// The kernel's thread id, if told; otherwise the report's own number for it.
     pub id: Option<u64>,
@@ -83,7 +84,7 @@ pub struct Thread {
 }
 
 /// One frame, with whatever the report says about it.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Frame {
     /// The run-time address.
     pub address: Option<RunAddr>,
@@ -102,7 +103,7 @@ pub struct Frame {
 }
 
 /// A file with code, as a report names it.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ModuleRef {
     /// Path or name.
     pub path: String,
@@ -116,7 +117,7 @@ pub struct ModuleRef {
 }
 
 /// A symbol, perhaps with the offset into it.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SymbolRef {
     /// As printed: mangled or not.
     pub name: String,
@@ -125,7 +126,7 @@ pub struct SymbolRef {
 }
 
 /// A source position.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Location {
     /// As printed: absolute, relative or a base name.
     pub file: String,
@@ -136,7 +137,7 @@ pub struct Location {
 }
 
 /// What a frame's address points at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Position {
     /// The instruction that was executing (innermost frames, frames interrupted by a signal).
     Exact,
@@ -146,7 +147,7 @@ pub enum Position {
 }
 
 /// How a frame was found; where a line of a report comes from is part of what it says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum FrameOrigin {
     /// The report's text says so.
     #[default]

@@ -31,6 +31,7 @@ use iced_x86::{InstructionInfoFactory, OpKind};
 
 use crate::addr::LinkAddr;
 use crate::code::{FlowGraph, InstrIx};
+use crate::expression::Shape;
 use crate::module::Module;
 use crate::source::TypeKind;
 use crate::values::{PlacedAccess, State, Values};
@@ -76,6 +77,8 @@ pub struct AccessName {
     pub path: String,
     /// The type of what is accessed.
     pub type_name: Option<String>,
+    /// What its bytes are.
+    pub shape: Shape,
     /// The variable that the path begins with.
     pub root: Root,
     /// The way from there.
@@ -139,6 +142,7 @@ impl<'m, 'a> Namer<'m, 'a> {
         Some(AccessName {
             path: found.text()?,
             type_name: Some(found.ty.name()),
+            shape: Shape::of(found.ty),
             root: (*found.root).clone(),
             is_pointed: found.is_pointed,
             steps: found.steps,

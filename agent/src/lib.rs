@@ -1,0 +1,9 @@
+//! One host: runs programs under a plan and tells what they did.
+//!
+//! - [`tracked`]: one run of a program that we start, with its accesses and its outcome
+//! - `stacks`: whose threads they are, and on whose behalf a library touches watched memory
+
+mod stacks;
+pub mod tracked;
+
+pub use tracked::{TrackError, Tracked, Tracking};

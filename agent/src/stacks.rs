@@ -1,0 +1,126 @@
+//! The stacks of threads that touch watched memory: at a thread's first access, which tells what kind of thread it
+//! is, and at each access that a library makes, which tells for whom.
+
+use std::collections::BTreeMap;
+
+use failure::image::{self, Limits, ModuleFiles, StoppedThread};
+use failure::report::Report;
+use program::RunAddr;
+use tracee::process::{ModuleMap, StoppedProcess};
+use tracee::ptrace::{Launched, SigInfo, Stop, Tracer};
+use tracee::run::{Handled, TrackError, Tracker};
+use tracee::{Tid, is_system_path};
+
+/// Frames that are taken.
+const FRAMES: usize = 64;
+/// Accesses of libraries whose callers are looked for, in one run: each holds its thread up.
+const MOST_LOOKS: usize = 2000;
+
+/// Looks at stacks; rides along before the one who watches.
+pub(crate) struct Stacks<'m> {
+    files: &'m (dyn ModuleFiles + Sync),
+    modules: Option<ModuleMap>,
+    /// The stack at each thread's first access.
+    pub(crate) first: BTreeMap<u32, Vec<RunAddr>>,
+    /// For each thread, where accesses of libraries were reported, and the stack then.
+    pub(crate) of_libraries: BTreeMap<u32, Vec<(RunAddr, Vec<RunAddr>)>>,
+    looks: usize,
+}
+
+impl<'m> Stacks<'m> {
+    pub(crate) fn new(files: &'m (dyn ModuleFiles + Sync)) -> Self {
+        Self {
+            files,
+            modules: None,
+            first: BTreeMap::new(),
+            of_libraries: BTreeMap::new(),
+            looks: 0,
+        }
+    }
+
+    /// What was mapped at the last look.
+    pub(crate) fn modules(&self) -> Option<&ModuleMap> {
+        self.modules.as_ref()
+    }
+
+    fn look(&mut self, tracer: &Tracer<Launched>, tid: Tid) -> Option<()> {
+        let registers = tracer.registers(tid).ok()?;
+        let at = RunAddr(registers.rip);
+        let in_library = self.is_in_library(tracer, at);
+        let is_new = !self.first.contains_key(&tid.0);
+        if !is_new && (!in_library || self.looks >= MOST_LOOKS) {
+            return None;
+        }
+        let thread = StoppedThread {
+            tid: tid.0,
+            name: None,
+            registers,
+            signal: None,
+        };
+        let stopped = StoppedProcess::new(tracer.pid(), vec![thread], None, Vec::new()).ok()?;
+        let limits = Limits {
+            frames: FRAMES,
+            ..Limits::default()
+        };
+        let stack = addresses(&image::report(&stopped, self.files, limits), 0);
+        if in_library {
+            self.looks += 1;
+            let seen = self.of_libraries.entry(tid.0).or_default();
+            seen.push((at, stack.clone()));
+        }
+        self.first.entry(tid.0).or_insert(stack);
+        Some(())
+    }
+
+    fn is_in_library(&mut self, tracer: &Tracer<Launched>, at: RunAddr) -> bool {
+        let known = |map: &ModuleMap| {
+            map.find(at)
+                .map(|(module, _)| is_system_path(&module.mapped.path))
+        };
+        if let Some(found) = self.modules.as_ref().and_then(known) {
+            return found;
+        }
+        self.modules = ModuleMap::of(tracer.pid()).ok().or(self.modules.take());
+        self.modules.as_ref().and_then(known).unwrap_or(false)
+    }
+}
+
+/// The addresses of a thread's frames, innermost first.
+fn addresses(report: &Report, thread: usize) -> Vec<RunAddr> {
+    let frames = report
+        .threads
+        .get(thread)
+        .map_or(&[][..], |thread| &thread.frames);
+    frames
+        .iter()
+        .filter(|frame| !frame.inlined)
+        .filter_map(|frame| frame.address)
+        .collect()
+}
+
+impl Tracker for Stacks<'_> {
+    fn signal(
+        &mut self,
+        tracer: &mut Tracer<Launched>,
+        stop: &Stop,
+        info: &SigInfo,
+    ) -> Result<Handled, TrackError> {
+        if info.perf().is_some() {
+            self.look(tracer, stop.tid);
+        }
+        Ok(Handled::Passed)
+    }
+
+    fn failing(&mut self, tracer: &mut Tracer<Launched>, report: &Report) -> Result<(), TrackError> {
+        // Libraries may have been loaded since.
+        self.modules = ModuleMap::of(tracer.pid()).ok().or(self.modules.take());
+        for (number, thread) in report.threads.iter().enumerate() {
+            let tid = thread.id.and_then(|id| u32::try_from(id).ok());
+            if let Some(tid) = tid {
+                let stack = || addresses(report, number);
+                self.first.entry(tid).or_insert_with(stack);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,213 @@
+//! One run of a program that we start, tracked by a plan.
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
+
+use diagnosis::record::{HitRecord, ModuleRecord, RunEnd, RunRecord, ThreadRecord, WatchedRecord};
+use diagnosis::run::AccessKind;
+use program::RunAddr;
+use thiserror::Error;
+use tracee::process::ModuleMap;
+use tracee::ptrace::Launch;
+use tracee::run::{Outcome, RunError, RunOptions, Tracker, Verdict, run};
+use watchpoint::code::CodeFiles;
+use watchpoint::exact::rider::rider;
+use watchpoint::session::Session;
+use watchpoint::{Hit, Mode, Summary, WatchError, WatchSpec, WatchedSpan};
+
+use crate::stacks::Stacks;
+
+/// How long the reader of hits sleeps at most before it looks whether the run is over.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Why a run came to nothing.
+#[derive(Debug, Error)]
+pub enum TrackError {
+    /// The program cannot be run.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// Its accesses cannot be read.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+}
+
+/// What a run is to be tracked for.
+#[derive(Clone, Debug, Default)]
+pub struct Tracking {
+    /// The number of the run in its series.
+    pub number: u64,
+    /// How many statements of the slice the plan is for.
+    pub sigma: u32,
+    /// What to watch.
+    pub locations: Vec<(WatchedRecord, WatchSpec)>,
+}
+
+/// A run and what came of it.
+#[derive(Debug)]
+pub struct Tracked {
+    /// How it ended, with its output.
+    pub outcome: Outcome,
+    /// What is reported of it.
+    pub record: RunRecord,
+}
+
+/// Runs a program to its end and records what the tracking asks for. `files` keeps code readable from one run to
+/// the next.
+///
+/// # Errors
+/// When the program cannot be started, followed or watched.
+pub fn track(
+    launch: Launch,
+    options: &RunOptions<'_>,
+    tracking: &Tracking,
+    files: &CodeFiles,
+) -> Result<Tracked, TrackError> {
+    let mut stacks = Stacks::new(options.modules);
+    if tracking.locations.is_empty() {
+        let outcome = run(launch, options, &mut [&mut stacks])?;
+        let record = record(&outcome, &stacks, tracking, Vec::new(), None);
+        return Ok(Tracked { outcome, record });
+    }
+    let specs: Vec<WatchSpec> = tracking.locations.iter().map(|(_, spec)| spec.clone()).collect();
+    let (mut rider, passenger) = rider(specs.clone());
+    // The run blocks when nobody reads its hits: they are read here while it goes on there.
+    let (outcome, hits, summary, modules) = thread::scope(|scope| {
+        let stacks = &mut stacks;
+        let running = scope.spawn(move || {
+            let trackers: &mut [&mut dyn Tracker] = &mut [stacks, &mut rider];
+            run(launch, options, trackers)
+            // The rider is dropped here, so that the reader learns of a run that never started.
+        });
+        let mut session = Session::over(Box::new(passenger), &specs, files);
+        let read = read_to_end(&mut session);
+        let outcome = running
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let modules = session.code().modules();
+        read.map_err(TrackError::from)
+            .and_then(|hits| Ok((outcome?, hits, session.summary(), modules)))
+    })?;
+    let mut record = record(&outcome, &stacks, tracking, hits, Some(&summary));
+    if record.modules.is_empty() {
+        record.modules = modules.as_ref().map(mapped).unwrap_or_default();
+    }
+    Ok(Tracked { outcome, record })
+}
+
+fn read_to_end(session: &mut Session<'_>) -> Result<Vec<Hit>, WatchError> {
+    let mut hits = Vec::new();
+    loop {
+        let progress = session.next(LOOK)?;
+        hits.extend(progress.hits);
+        if progress.ended.is_some() {
+            return Ok(hits);
+        }
+    }
+}
+
+fn record(
+    outcome: &Outcome,
+    stacks: &Stacks<'_>,
+    tracking: &Tracking,
+    hits: Vec<Hit>,
+    summary: Option<&Summary>,
+) -> RunRecord {
+    let end = match (outcome.verdict(), &outcome.failure) {
+        (Verdict::Failed, Some(report)) => RunEnd::Failed(report.clone()),
+        (Verdict::Succeeded, _) => RunEnd::Succeeded,
+        _ => RunEnd::Inconclusive,
+    };
+    let spans = summary.map_or(&[][..], |summary| &summary.spans);
+    let late = |number: usize| spans.iter().any(|span| span.location == number && span.late);
+    let watched = tracking.locations.iter().enumerate();
+    let mut of_libraries: BTreeMap<u32, _> = stacks
+        .of_libraries
+        .iter()
+        .map(|(tid, seen)| (*tid, seen.iter().peekable()))
+        .collect();
+    let hits = hits.into_iter().map(|hit| {
+        let callers = of_libraries.get_mut(&hit.tid).and_then(|seen| {
+            let (_, stack) = seen.next_if(|(at, _)| *at == hit.reported_pc)?;
+            Some(stack.get(1..)?.to_vec())
+        });
+        hit_record(&hit, callers, spans)
+    });
+    RunRecord {
+        number: tracking.number,
+        pid: outcome.pid.0,
+        sigma: tracking.sigma,
+        end,
+        elapsed_ns: u64::try_from(outcome.elapsed.as_nanos()).unwrap_or(u64::MAX),
+        hits: hits.collect(),
+        modules: stacks.modules().map(mapped).unwrap_or_default(),
+        threads: stacks
+            .first
+            .iter()
+            .map(|(&tid, stack)| ThreadRecord {
+                tid,
+                stack: stack.clone(),
+            })
+            .collect(),
+        watched: watched
+            .map(|(number, (watched, _))| WatchedRecord {
+                late: late(number),
+                ..watched.clone()
+            })
+            .collect(),
+        lost: summary.map_or(0, |summary| summary.lost),
+        data_flow: summary.map(|summary| mode(summary.mode).to_owned()),
+        cut_short: None,
+        flow: None,
+    }
+}
+
+fn mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Observe => "observe",
+        Mode::Exact => "exact",
+        Mode::Compat => "compat",
+    }
+}
+
+fn hit_record(hit: &Hit, callers: Option<Vec<RunAddr>>, spans: &[WatchedSpan]) -> HitRecord {
+    // Accesses that touch parts of a location are accesses of the location.
+    let span = spans.iter().rev().find(|span| {
+        let ended = span.until_ns.is_some_and(|until| until < hit.time_ns);
+        span.location == hit.location && span.from_ns <= hit.time_ns && !ended
+    });
+    let back = || hit.returns_to.into_iter().collect();
+    HitRecord {
+        tid: hit.tid,
+        time_ns: hit.time_ns,
+        pc: hit.pc.unwrap_or(hit.reported_pc.offset(-1)),
+        callers: callers.unwrap_or_else(back),
+        access: hit.access.map(|access| match access.kind {
+            program::code::AccessKind::Read => AccessKind::Read,
+            program::code::AccessKind::Write => AccessKind::Write,
+            program::code::AccessKind::ReadWrite => AccessKind::ReadWrite,
+        }),
+        addr: span.map_or(hit.addr, |span| span.addr),
+        location: u32::try_from(hit.location).unwrap_or(u32::MAX),
+        value: hit.value.map(|value| value.bits),
+        before: hit.before.map(|value| value.bits),
+        uncertain: hit.order_uncertain,
+    }
+}
+
+/// The modules of a process.
+fn mapped(map: &ModuleMap) -> Vec<ModuleRecord> {
+    let executable = map.executable();
+    let modules = map.modules().iter().filter_map(|module| {
+        let ranges = &module.mapped.ranges;
+        Some(ModuleRecord {
+            path: module.mapped.path.clone(),
+            build_id: module.mapped.build_id.clone(),
+            start: ranges.first()?.0.start,
+            end: ranges.last()?.0.end,
+            bias: module.mapped.bias?,
+            executable: executable == Some(module),
+        })
+    });
+    modules.collect()
+}

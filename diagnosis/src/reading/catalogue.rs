@@ -1,0 +1,147 @@
+//! Numbers for what the runs of a bug have in common.
+
+use std::collections::HashMap;
+
+use program::expression::Shape as TypeShape;
+use program::naming::{AccessName, Namer};
+use program::values::{PlacedAccess, Values};
+use program::{Attribution, ModuleId, Pc, Program, Statement, StatementKey};
+
+use crate::record::WatchedRecord;
+use crate::run::{
+    BranchId, BranchInfo, Catalogue, LocationId, LocationInfo, Shape, SlicePlace, StatementId, StatementInfo,
+};
+
+/// Fills a [`Catalogue`]: what comes for the first time gets the next number.
+#[derive(Default)]
+pub struct Cataloguer {
+    catalogue: Catalogue,
+    statements: HashMap<StatementKey, StatementId>,
+    locations: HashMap<(Option<String>, u64, u32), LocationId>,
+    branches: HashMap<Pc, BranchId>,
+}
+
+impl Cataloguer {
+    /// What there is so far.
+    #[must_use]
+    pub fn catalogue(&self) -> &Catalogue {
+        &self.catalogue
+    }
+
+    /// The number of a statement.
+    pub fn statement(&mut self, statement: &Statement, program: &Program<'_>) -> StatementId {
+        let next = StatementId(count(self.catalogue.statements.len()));
+        let number = *self.statements.entry(statement.key()).or_insert(next);
+        if number == next {
+            let module = program.module(statement.pc.module);
+            let module = module.filter(|_| statement.pc.module != ModuleId(0));
+            self.catalogue.statements.push(StatementInfo {
+                function: statement.function.clone(),
+                file: statement.file.clone(),
+                line: statement.line,
+                pc: statement.pc.addr.0,
+                module: module.map(|module| module.name().into()),
+                text: None,
+                slice: None,
+            });
+        }
+        number
+    }
+
+    /// The number of the statement that an instruction belongs to; code that nobody wrote belongs to whatever
+    /// leads there.
+    pub fn statement_at(&mut self, pc: Pc, program: &Program<'_>) -> Option<StatementId> {
+        let pc = program.instruction_at(pc).unwrap_or(pc);
+        match slicer::slice::failing_statement(program, pc) {
+            Attribution::Statement(statement) => Some(self.statement(&statement, program)),
+            Attribution::CompilerMade => {
+                let function = program.module(pc.module)?.name_of_function_at(pc.addr)?;
+                let statement = Statement {
+                    function,
+                    file: None,
+                    line: None,
+                    pc,
+                };
+                Some(self.statement(&statement, program))
+            }
+            Attribution::Library => None,
+        }
+    }
+
+    /// Notes where a statement stands in the slice.
+    pub fn place_in_slice(&mut self, statement: StatementId, place: SlicePlace) {
+        if let Some(info) = self.catalogue.statements.get_mut(statement.0 as usize) {
+            info.slice.get_or_insert(place);
+        }
+    }
+
+    /// The number of a watched location.
+    pub fn location(&mut self, watched: &WatchedRecord, program: &Program<'_>) -> LocationId {
+        let key = (watched.module.clone(), watched.access.0, watched.width);
+        if let Some(&known) = self.locations.get(&key) {
+            return known;
+        }
+        let name = access_name(watched, program);
+        let number = LocationId(count(self.catalogue.locations.len()));
+        self.catalogue.locations.push(LocationInfo {
+            variable: name.as_ref().map(|name| name.path.as_str().into()),
+            width: watched.width,
+            shape: name.map_or(Shape::Unknown, |name| shape(&name.shape)),
+        });
+        self.locations.insert(key, number);
+        number
+    }
+
+    /// The number of a branch.
+    pub fn branch(&mut self, pc: Pc, program: &Program<'_>) -> Option<BranchId> {
+        if let Some(&known) = self.branches.get(&pc) {
+            return Some(known);
+        }
+        let statement = self.statement_at(pc, program)?;
+        let number = BranchId(count(self.catalogue.branches.len()));
+        self.catalogue.branches.push(BranchInfo {
+            statement,
+            pc: pc.addr.0,
+        });
+        self.branches.insert(pc, number);
+        Some(number)
+    }
+}
+
+fn count(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(u32::MAX)
+}
+
+/// The source's name of the memory that an access is about.
+fn access_name(watched: &WatchedRecord, program: &Program<'_>) -> Option<AccessName> {
+    let (id, module) = program.modules().find(|(id, module)| match &watched.module {
+        None => *id == ModuleId(0),
+        Some(path) => module.name() == path,
+    })?;
+    let pc = Pc {
+        module: id,
+        addr: watched.access,
+    };
+    let function = program.function_at(pc)?;
+    let flow = module.code().flow(function.function);
+    let constants = |slot| module.constant_pointer(slot);
+    let values = Values::analyse(&flow, &constants);
+    let namer = Namer::new(module, &flow, &values);
+    let ix = flow.at(pc.addr)?;
+    let fits = |access: &&PlacedAccess| access.width == Some(watched.width);
+    let accesses = values.accesses(ix);
+    let access = accesses.iter().find(fits).or(accesses.first())?;
+    namer.name(ix, access)
+}
+
+fn shape(shape: &TypeShape) -> Shape {
+    match shape {
+        TypeShape::Signed => Shape::Signed,
+        TypeShape::Unsigned | TypeShape::Character => Shape::Unsigned,
+        TypeShape::Bool => Shape::Bool,
+        TypeShape::Float => Shape::Float,
+        TypeShape::Pointer => Shape::Pointer,
+        TypeShape::Enum(_) => Shape::Signed,
+        TypeShape::Bytes => Shape::Unknown,
+    }
+}

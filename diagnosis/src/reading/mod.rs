@@ -1,0 +1,159 @@
+//! From a run as a host recorded it to a run as evidence: addresses become statements, locations and roles.
+//!
+//! - `places`: addresses of the process as places in the program, and whose code is there
+//! - `roles`: what kind of thread a thread is
+//! - `catalogue`: numbers for statements, locations and branches, the same for every run
+
+mod catalogue;
+mod places;
+mod roles;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use program::{Pc, Program, RunAddr};
+
+use crate::record::{HitRecord, RunEnd, RunRecord};
+use crate::run::{
+    Access, AccessKind, Event, Failed, LocationId, Run, RunThread, StatementId, ThreadIx, What,
+};
+pub use catalogue::Cataloguer;
+use places::Places;
+
+/// A thread of which nothing is known.
+const UNKNOWN: &str = "??";
+
+/// Reads a run. `failing` is the failing statement, for a run that failed.
+#[must_use]
+pub fn read(
+    record: &RunRecord,
+    failing: Option<StatementId>,
+    program: &Program<'_>,
+    catalogue: &mut Cataloguer,
+) -> Run {
+    let places = Places::new(program, &record.modules);
+    let locations: Vec<LocationId> = record
+        .watched
+        .iter()
+        .map(|watched| catalogue.location(watched, program))
+        .collect();
+    let mut threads = Threads::new(record, &places);
+    let mut events = Vec::new();
+    let mut last: Option<&HitRecord> = None;
+    for hit in &record.hits {
+        // One access to bytes that are watched for two reasons is still one access.
+        let same = |other: &&HitRecord| {
+            (other.tid, other.time_ns, other.pc, other.addr) == (hit.tid, hit.time_ns, hit.pc, hit.addr)
+        };
+        if last.as_ref().is_some_and(same) {
+            continue;
+        }
+        last = Some(hit);
+        let location = usize::try_from(hit.location)
+            .ok()
+            .and_then(|at| locations.get(at).copied());
+        let (Some(location), Some(pc)) = (location, places.own(hit.pc, &hit.callers)) else {
+            continue;
+        };
+        let Some(statement) = catalogue.statement_at(pc, program) else {
+            continue;
+        };
+        events.push(Event {
+            thread: threads.of(hit.tid),
+            statement,
+            time_ns: Some(hit.time_ns),
+            uncertain: hit.uncertain,
+            what: What::Access(Access {
+                location,
+                addr: hit.addr.0,
+                kind: hit.access.unwrap_or_else(|| kind_by_values(hit)),
+                value: hit.value,
+                before: hit.before,
+            }),
+        });
+    }
+    let failed = match (&record.end, failing) {
+        (RunEnd::Failed(report), Some(statement)) => {
+            let thread = report.threads.get(report.failing);
+            let tid = thread.and_then(|thread| u32::try_from(thread.id?).ok());
+            Some(Failed {
+                thread: tid.map(|tid| threads.of(tid)),
+                statement,
+            })
+        }
+        _ => None,
+    };
+    let late = record.watched.iter().zip(&locations);
+    Run {
+        number: record.number,
+        failed,
+        sigma: record.sigma,
+        threads: threads.threads,
+        events,
+        watched: locations.iter().copied().collect(),
+        late: late
+            .filter(|(watched, _)| watched.late)
+            .map(|(_, location)| *location)
+            .collect(),
+        traced: Default::default(),
+        incomplete: incomplete(record),
+        gaps: Vec::new(),
+    }
+}
+
+/// An access whose instruction is not known wrote if the value is another one afterwards.
+fn kind_by_values(hit: &HitRecord) -> AccessKind {
+    match (hit.before, hit.value) {
+        (Some(before), Some(after)) if before != after => AccessKind::Write,
+        _ => AccessKind::Read,
+    }
+}
+
+fn incomplete(record: &RunRecord) -> Option<String> {
+    let lost = (record.lost > 0).then(|| format!("{} accesses were not reported", record.lost));
+    record.cut_short.clone().or(lost)
+}
+
+/// The threads of a run by their numbers, in the order in which they were first seen to do something.
+struct Threads<'r> {
+    known: BTreeMap<u32, ThreadIx>,
+    threads: Vec<RunThread>,
+    roles: BTreeMap<u32, Arc<str>>,
+    record: &'r RunRecord,
+}
+
+impl<'r> Threads<'r> {
+    fn new(record: &'r RunRecord, places: &Places<'_, '_, '_>) -> Self {
+        let roles = record.threads.iter().filter_map(|thread| {
+            let role = roles::of_stack(&thread.stack, places)?;
+            Some((thread.tid, role))
+        });
+        Self {
+            known: BTreeMap::new(),
+            threads: Vec::new(),
+            roles: roles.collect(),
+            record,
+        }
+    }
+
+    fn of(&mut self, tid: u32) -> ThreadIx {
+        if let Some(&known) = self.known.get(&tid) {
+            return known;
+        }
+        let role = if tid == self.record.pid {
+            "main".into()
+        } else {
+            self.roles.get(&tid).map_or_else(|| UNKNOWN.into(), Arc::clone)
+        };
+        let number = ThreadIx(u32::try_from(self.threads.len()).unwrap_or(u32::MAX));
+        self.threads.push(RunThread { role });
+        self.known.insert(tid, number);
+        number
+    }
+}
+
+/// The place in the program of an address of the process that a record is about.
+#[must_use]
+pub fn place_of(addr: RunAddr, record: &RunRecord, program: &Program<'_>) -> Option<Pc> {
+    Places::new(program, &record.modules).place(addr)
+}

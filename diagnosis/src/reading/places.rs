@@ -1,0 +1,56 @@
+//! Addresses of a process as places in the program.
+
+use program::{Attribution, ModuleId, Pc, Program, RunAddr};
+
+use crate::record::ModuleRecord;
+
+/// The modules of a process, matched with those of the program.
+pub(super) struct Places<'r, 'p, 'a> {
+    pub(super) program: &'p Program<'a>,
+    modules: Vec<(&'r ModuleRecord, ModuleId)>,
+}
+
+impl<'r, 'p, 'a> Places<'r, 'p, 'a> {
+    pub(super) fn new(program: &'p Program<'a>, mapped: &'r [ModuleRecord]) -> Self {
+        let modules = mapped.iter().filter_map(|record| {
+            let same = |&(id, module): &(ModuleId, &program::Module<'_>)| match record.executable {
+                true => id == ModuleId(0),
+                false => module.name() == record.path,
+            };
+            let (id, _) = program.modules().find(same)?;
+            Some((record, id))
+        });
+        Self {
+            program,
+            modules: modules.collect(),
+        }
+    }
+
+    /// An address of the process in the program, if the program has the file.
+    pub(super) fn place(&self, addr: RunAddr) -> Option<Pc> {
+        self.modules.iter().find_map(|(record, module)| {
+            let addr = record.to_link(addr)?;
+            Some(Pc {
+                module: *module,
+                addr,
+            })
+        })
+    }
+
+    /// Where the program's own code made an access, or called whoever made it.
+    pub(super) fn own(&self, pc: RunAddr, callers: &[RunAddr]) -> Option<Pc> {
+        let calls = callers.iter().map(|back| back.offset(-1));
+        let places = std::iter::once(pc).chain(calls);
+        places
+            .filter_map(|addr| self.place(addr))
+            .find(|&pc| self.is_own(pc))
+    }
+
+    fn is_own(&self, pc: Pc) -> bool {
+        let own_module = self
+            .program
+            .module(pc.module)
+            .is_some_and(|module| !module.is_library());
+        own_module && self.program.statement_at(pc) != Attribution::Library
+    }
+}

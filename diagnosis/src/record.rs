@@ -1,0 +1,147 @@
+//! A run as a host reports it: raw, with addresses of one process. [`crate::reading`] makes evidence of it.
+//!
+//! This is what is kept of a run, so that it can be diagnosed again: everything that diagnosis needs is in here and
+//! in the program's files.
+
+use failure::report::Report;
+use program::{BuildId, LinkAddr, RunAddr};
+use serde::{Deserialize, Serialize};
+
+use crate::run::AccessKind;
+
+/// One execution under a plan, or without one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Its number in the series of runs.
+    pub number: u64,
+    /// Its process, whose first thread has the same number.
+    pub pid: u32,
+    /// How many statements of the slice were tracked; 0 for a run that nobody tracked.
+    pub sigma: u32,
+    /// How it ended.
+    pub end: RunEnd,
+    /// How long it took.
+    pub elapsed_ns: u64,
+    /// The files that were mapped.
+    pub modules: Vec<ModuleRecord>,
+    /// The threads that were seen doing something.
+    pub threads: Vec<ThreadRecord>,
+    /// What was to be watched. [`HitRecord::location`] is the place in this list.
+    pub watched: Vec<WatchedRecord>,
+    /// Accesses, in their order.
+    pub hits: Vec<HitRecord>,
+    /// Accesses that happened and could not be reported.
+    pub lost: u64,
+    /// How memory was watched.
+    pub data_flow: Option<String>,
+    /// Tracking was cut short.
+    pub cut_short: Option<String>,
+    /// The control flow, where it was recorded.
+    pub flow: Option<FlowRecord>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunEnd {
+    /// Not in a failure.
+    Succeeded,
+    /// In a failure.
+    Failed(Box<Report>),
+    /// Somebody ended it before it could tell.
+    Inconclusive,
+}
+
+/// A mapped file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModuleRecord {
+    /// Its path.
+    pub path: String,
+    /// Its build-id.
+    pub build_id: Option<BuildId>,
+    /// Where it begins.
+    pub start: RunAddr,
+    /// Where it ends.
+    pub end: RunAddr,
+    /// Run-time minus link-time address.
+    pub bias: u64,
+    /// The executable.
+    pub executable: bool,
+}
+
+impl ModuleRecord {
+    /// An address of the process as linked, if it is in this module.
+    #[must_use]
+    pub fn to_link(&self, addr: RunAddr) -> Option<LinkAddr> {
+        (self.start <= addr && addr < self.end).then(|| LinkAddr(addr.0.wrapping_sub(self.bias)))
+    }
+}
+
+/// A thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadRecord {
+    /// The kernel's id for it.
+    pub tid: u32,
+    /// Its stack when it was first looked at, innermost first: where it was, then where calls return to.
+    pub stack: Vec<RunAddr>,
+}
+
+/// A location that was to be watched.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct WatchedRecord {
+    /// The module of the access that it is watched for; `None` for the executable.
+    pub module: Option<String>,
+    /// That access's instruction.
+    pub access: LinkAddr,
+    /// Bytes.
+    pub width: u32,
+    /// It was armed when accesses may have happened already.
+    pub late: bool,
+}
+
+/// An access.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HitRecord {
+    /// The thread.
+    pub tid: u32,
+    /// When, by the monotonic clock.
+    pub time_ns: u64,
+    /// The accessing instruction, or the one after it where that is not known.
+    pub pc: RunAddr,
+    /// The callers, where a library made the access: where calls return to, innermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub callers: Vec<RunAddr>,
+    /// What it did, where the instruction is known.
+    pub access: Option<AccessKind>,
+    /// Where the location was.
+    pub addr: RunAddr,
+    /// Which one.
+    pub location: u32,
+    /// The value after it.
+    pub value: Option<u64>,
+    /// The value before it.
+    pub before: Option<u64>,
+    /// Its place among the hits of other threads is not certain.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub uncertain: bool,
+}
+
+/// Recorded control flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowRecord {
+    /// Who recorded it: `intel-pt`, `software-pt`, `single-step`.
+    pub recorder: String,
+    /// Intel PT bytes of each thread.
+    pub threads: Vec<ThreadFlowRecord>,
+    /// What is missing.
+    pub gaps: Vec<String>,
+}
+
+/// Recorded control flow of a thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadFlowRecord {
+    /// The thread.
+    pub tid: u32,
+    /// Intel PT packets.
+    pub packets: Vec<u8>,
+}
