@@ -9,7 +9,8 @@ use program::{Attribution, ModuleId, Pc, Program, Statement, StatementKey};
 
 use crate::record::WatchedRecord;
 use crate::run::{
-    BranchId, BranchInfo, Catalogue, LocationId, LocationInfo, Shape, SlicePlace, StatementId, StatementInfo,
+    Because, BranchId, BranchInfo, Catalogue, LocationId, LocationInfo, Shape, SlicePlace, StatementId,
+    StatementInfo,
 };
 
 /// Fills a [`Catalogue`]: what comes for the first time gets the next number.
@@ -43,6 +44,7 @@ impl Cataloguer {
                 module: module.map(|module| module.name().into()),
                 text: None,
                 slice: None,
+                because: None,
             });
         }
         number
@@ -68,10 +70,13 @@ impl Cataloguer {
         }
     }
 
-    /// Notes where a statement stands in the slice.
-    pub fn place_in_slice(&mut self, statement: StatementId, place: SlicePlace) {
-        if let Some(info) = self.catalogue.statements.get_mut(statement.0 as usize) {
-            info.slice.get_or_insert(place);
+    /// Notes where a statement stands in the slice, and what it is there for.
+    pub fn place_in_slice(&mut self, statement: StatementId, place: SlicePlace, because: Option<Because>) {
+        if let Some(info) = self.catalogue.statements.get_mut(statement.0 as usize)
+            && info.slice.is_none()
+        {
+            info.slice = Some(place);
+            info.because = because;
         }
     }
 

@@ -11,6 +11,7 @@ mod roles;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use failure::report::{Kind, Position, Report};
 use program::{Pc, Program, RunAddr};
 
 use crate::record::{HitRecord, RunEnd, RunRecord};
@@ -76,9 +77,11 @@ pub fn read(
         (RunEnd::Failed(report), Some(statement)) => {
             let thread = report.threads.get(report.failing);
             let tid = thread.and_then(|thread| u32::try_from(thread.id?).ok());
+            threads.take_stacks(report, &places, catalogue);
             Some(Failed {
                 thread: tid.map(|tid| threads.of(tid)),
                 statement,
+                hang: report.kind == Kind::Hang,
             })
         }
         _ => None,
@@ -146,9 +149,35 @@ impl<'r> Threads<'r> {
             self.roles.get(&tid).map_or_else(|| UNKNOWN.into(), Arc::clone)
         };
         let number = ThreadIx(u32::try_from(self.threads.len()).unwrap_or(u32::MAX));
-        self.threads.push(RunThread { role });
+        self.threads.push(RunThread {
+            role,
+            stack: Vec::new(),
+        });
         self.known.insert(tid, number);
         number
+    }
+
+    /// Where each thread was when the run failed.
+    fn take_stacks(&mut self, report: &Report, places: &Places<'_, '_, '_>, catalogue: &mut Cataloguer) {
+        for thread in &report.threads {
+            let Some(tid) = thread.id.and_then(|id| u32::try_from(id).ok()) else {
+                continue;
+            };
+            let own = thread.frames.iter().filter_map(|frame| {
+                let inside = match frame.position {
+                    Position::Exact => frame.address?,
+                    Position::Return => frame.address?.offset(-1),
+                };
+                catalogue.statement_at(places.own(inside, &[])?, places.program)
+            });
+            let mut stack: Vec<StatementId> = own.collect();
+            // Functions that were inlined have frames of their own at the same place.
+            stack.dedup();
+            let number = self.of(tid);
+            if let Some(thread) = self.threads.get_mut(number.0 as usize) {
+                thread.stack = stack;
+            }
+        }
     }
 }
 
