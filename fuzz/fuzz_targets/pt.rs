@@ -3,9 +3,8 @@
 
 use failsketch_fuzz::split;
 use pt_driver_client::code::Image;
-use pt_driver_client::flow::Decoder;
+use pt_driver_client::flow::{Decoder, Interest};
 use pt_driver_client::packet::{encode, parse};
-use pt_driver_client::record::Record;
 
 /// Two pieces at these addresses, so that code crosses a border and jumps between them.
 const ADDRESSES: [u64; 2] = [0x40_0000, 0x7fff_f7dd_0000];
@@ -24,11 +23,8 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     for pieces in [[(ADDRESSES[0], first), (next, second)], [(ADDRESSES[0], first), (ADDRESSES[1], second)]] {
         let image = Image::new(pieces);
         let mut decoder = Decoder::new(&image);
-        let mut record = Record::default();
-        decoder.decode(trace, &mut record);
-        let mut again = Record::default();
-        decoder.decode(trace, &mut again);
-        assert_eq!(record, again);
-        assert!(record.branches().count() <= record.items.len());
+        let interest = Interest::everything().at_most(1 << 16);
+        let flow = decoder.thread_flow(trace, &interest);
+        assert_eq!(decoder.thread_flow(trace, &interest), flow);
     }
 });

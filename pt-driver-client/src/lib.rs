@@ -2,8 +2,8 @@
 //!
 //! - [`packet`]: the packets, from and to bytes
 //! - [`code`]: the traced code, as blocks
-//! - [`flow`]: our own decoder
-//! - [`record`]: what one thread did, in order
+//! - [`config`]: how a trace was recorded: clocks, and the processor's errata
+//! - [`flow`]: our own decoder, and what one thread did, in order
 //! - [`reference`]: the same through libipt
 //! - [`summary`]: a trace in a few numbers, to compare decoders by
 //!
@@ -11,8 +11,8 @@
 //! run forever or grow beyond what code and trace together justify.
 
 pub mod code;
+pub mod config;
 pub mod flow;
 pub mod packet;
-pub mod record;
 pub mod reference;
 pub mod summary;

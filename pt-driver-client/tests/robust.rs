@@ -8,8 +8,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use pt_driver_client::code::Image;
-use pt_driver_client::flow::Decoder;
-use pt_driver_client::record::Record;
+use pt_driver_client::flow::{Decoder, Interest, ThreadFlow};
 use support::machine::{BASE, Code, programs, run};
 
 /// Short traces, so that many can be tried.
@@ -26,20 +25,17 @@ fn samples(count: usize) -> Vec<(Code, Vec<u8>)> {
 }
 
 /// Decodes; gaps lie in the trace, one after the other.
-fn decode(image: &Image<'_>, trace: &[u8]) -> Record {
-    let mut record = Record::default();
-    Decoder::new(image).decode(trace, &mut record);
+fn decode(image: &Image<'_>, trace: &[u8]) -> ThreadFlow {
+    let flow = Decoder::new(image).thread_flow(trace, &Interest::everything());
     let mut last = 0;
-    for item in &record.items {
-        if let pt_driver_client::record::Item::Gap(gap) = item {
-            assert!(
-                last <= gap.from && gap.from <= gap.to && gap.to <= trace.len() as u64,
-                "{gap:?}"
-            );
-            last = gap.to;
-        }
+    for gap in flow.gaps() {
+        assert!(
+            last <= gap.from && gap.from <= gap.to && gap.to <= trace.len() as u64,
+            "{gap:?}"
+        );
+        last = gap.to;
     }
-    record
+    flow
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Who is told what the program did.
 
+use super::time::Time;
 use crate::code::{BlockId, Blocks};
 
 /// Is told, in order, what the program did.
@@ -49,8 +50,8 @@ pub enum Event {
         /// Where it went.
         to: u64,
     },
-    /// The time of what follows, in ticks of the timestamp counter.
-    Time(u64),
+    /// The time of the packets that follow.
+    Time(Time),
 }
 
 /// Bytes of a trace that told nothing.

@@ -7,14 +7,17 @@ use super::consumer::{Consumer, Event, Gap, Why};
 use super::memo::Memo;
 use super::returns::Returns;
 use super::slow::Pending;
+use super::time::Timeline;
 use crate::code::blocks::UNKNOWN;
 use crate::code::{BlockId, Blocks, Image};
+use crate::config::Config;
 use crate::packet::{ExecMode, PSB, next_psb};
 
 /// Decodes traces of one image. What it learns of the code serves the next trace.
 #[derive(Debug)]
 pub struct Decoder<'a> {
     image: &'a Image<'a>,
+    config: Config,
     /// By width: almost always one of them.
     known: [Option<Box<Known<'a>>>; 3],
 }
@@ -32,11 +35,18 @@ pub(super) struct Known<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    /// A decoder that knows nothing of the code yet.
+    /// A decoder that knows nothing of the code yet, nor of the processor.
     #[must_use]
     pub fn new(image: &'a Image<'a>) -> Self {
+        Self::with(image, Config::default())
+    }
+
+    /// A decoder of traces that were recorded like this.
+    #[must_use]
+    pub fn with(image: &'a Image<'a>, config: Config) -> Self {
         Self {
             image,
+            config,
             known: [None, None, None],
         }
     }
@@ -59,7 +69,7 @@ impl<'a> Decoder<'a> {
         }
         let mut next = first.filter(|&psb| psb < range.end);
         while let Some(psb) = next {
-            let mut state = State::new(trace, psb, range.end);
+            let mut state = State::new(trace, psb, range.end, self.config);
             let Err((why, at)) = self.run(&mut state, consumer) else {
                 return;
             };
@@ -124,6 +134,7 @@ impl Known<'_> {
 /// Where decoding stands.
 #[derive(Debug)]
 pub(super) struct State<'t> {
+    pub config: Config,
     pub trace: &'t [u8],
     /// The next packet.
     pub position: usize,
@@ -145,11 +156,13 @@ pub(super) struct State<'t> {
     pub pending: Pending,
     /// Whether the PSB where decoding began was read.
     pub begun: bool,
+    pub timeline: Timeline,
 }
 
 impl<'t> State<'t> {
-    fn new(trace: &'t [u8], position: usize, end: usize) -> Self {
+    fn new(trace: &'t [u8], position: usize, end: usize, config: Config) -> Self {
         Self {
+            config,
             trace,
             position,
             end,
@@ -163,6 +176,7 @@ impl<'t> State<'t> {
             parked: Default::default(),
             pending: Pending::default(),
             begun: false,
+            timeline: Timeline::default(),
         }
     }
 

@@ -6,7 +6,6 @@ use super::memo::{Made, NONE_LEFT, Outcomes, POP};
 use super::returns::DEPTH;
 use crate::code::BlockId;
 use crate::code::blocks::{End, UNKNOWN};
-use crate::packet::{Packet, PacketError, parse};
 
 /// What a step over outcomes came to.
 struct Stepped {
@@ -129,7 +128,7 @@ impl Known<'_> {
                 (block, outcomes) = (stepped.block, stepped.rest);
                 if stepped.deferred {
                     self.leave(state, block, consumer);
-                    let Some((ip, after)) = deferred_tip(state, end)? else {
+                    let Some((ip, after)) = self.deferred_tip(state, end, consumer)? else {
                         return Ok((UNKNOWN, state.trace.len()));
                     };
                     block = self.blocks.at(ip);
@@ -349,26 +348,4 @@ fn address(bytes: &[u8], header: u8, last: u64) -> Option<(u64, usize)> {
         6 => (raw, 9),
         _ => return None,
     })
-}
-
-/// The TIP behind a packet of outcomes, and the offset after it; `None` when the trace ends before.
-fn deferred_tip(state: &mut State<'_>, mut at: usize) -> Result<Option<(u64, usize)>, Why> {
-    loop {
-        let rest = state.trace.get(at..).unwrap_or_default();
-        match parse(rest, None) {
-            Ok((Packet::Tip(payload), size)) => {
-                let ip = payload.resolve(state.last_ip).ok_or(Why::NoAddress)?;
-                state.last_ip = ip;
-                return Ok(Some((ip, at + size)));
-            }
-            Ok((
-                Packet::Pad | Packet::Tsc(_) | Packet::Tma { .. } | Packet::Mtc(_) | Packet::Cyc(_),
-                size,
-            )) => {
-                at += size;
-            }
-            Err(PacketError::End) => return Ok(None),
-            _ => return Err(Why::Mismatch),
-        }
-    }
 }

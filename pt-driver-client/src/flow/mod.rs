@@ -2,6 +2,8 @@
 //!
 //! - [`consumer`]: who is told
 //! - [`decoder`]: from a trace to the consumer: synchronises, and again after an error
+//! - [`thread`]: what one thread did, in order: the blocks and branches that were asked for, and the gaps
+//! - [`time`]: when that was, from the timing packets
 //! - `fast`: the packets that traces are made of: TNT, TIP, tracing on and off
 //! - `slow`: every other packet, and what they bind to
 //! - `walk`: through code without packets, to an address
@@ -17,7 +19,11 @@ mod memo;
 pub mod parallel;
 mod returns;
 mod slow;
+pub mod thread;
+pub mod time;
 mod walk;
 
 pub use consumer::{Consumer, Event, Gap, Part, Why};
 pub use decoder::Decoder;
+pub use thread::{Branch, FlowEvent, Interest, ThreadFlow};
+pub use time::Time;

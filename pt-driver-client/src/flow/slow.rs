@@ -6,6 +6,7 @@ use super::consumer::{Consumer, Event, Gap, Why};
 use super::decoder::{Known, State};
 use super::memo::Outcomes;
 use crate::code::blocks::UNKNOWN;
+use crate::config::Config;
 use crate::packet::{ExecMode, IpPayload, Packet, PacketError, Tnt, parse};
 
 /// What was announced.
@@ -92,11 +93,32 @@ impl Known<'_> {
                 state.pending.own_fup |= ip;
             }
             Packet::TraceStop if state.enabled => return Err(Why::UnexpectedPacket),
-            Packet::Tsc(ticks) => self.event(Event::Time(ticks), consumer),
-            _ => {}
+            packet => self.timing(state, packet, false, consumer),
         }
         state.position = next;
         Ok(false)
+    }
+
+    /// A timing packet; whatever else comes here tells nothing of what ran.
+    fn timing<C: Consumer>(&mut self, state: &mut State<'_>, packet: Packet, in_psb: bool, consumer: &mut C) {
+        if !C::EVENTS {
+            return;
+        }
+        let (timeline, Config { errata, clock }) = (&mut state.timeline, &state.config);
+        let before = timeline.now();
+        match packet {
+            Packet::Tsc(ticks) => timeline.tsc(ticks),
+            Packet::Tma { ctc, fast } => timeline.tma(clock, ctc, fast),
+            Packet::Mtc(ctc) => timeline.mtc(clock, ctc, *errata),
+            Packet::Cyc(cycles) => timeline.cyc(cycles),
+            Packet::Cbr { ratio } => timeline.cbr(clock, ratio, in_psb),
+            _ => return,
+        }
+        if let Some(time) = timeline.now()
+            && before != Some(time)
+        {
+            self.event(Event::Time(time), consumer);
+        }
     }
 
     /// The address of a packet; it is the last one from now on.
@@ -132,6 +154,31 @@ impl Known<'_> {
             None => state.enabled = false,
         }
         Ok(end)
+    }
+
+    /// The TIP behind a packet of outcomes, and the offset after it; `None` when the trace ends before.
+    pub fn deferred_tip<C: Consumer>(
+        &mut self,
+        state: &mut State<'_>,
+        mut at: usize,
+        consumer: &mut C,
+    ) -> Result<Option<(u64, usize)>, Why> {
+        loop {
+            let rest = state.trace.get(at..).unwrap_or_default();
+            match parse(rest, None) {
+                Ok((Packet::Tip(payload), size)) => {
+                    let ip = Self::address(state, payload).ok_or(Why::NoAddress)?;
+                    return Ok(Some((ip, at + size)));
+                }
+                Ok((packet, size)) if packet.is_timing() => {
+                    self.timing(state, packet, false, consumer);
+                    at += size;
+                }
+                Ok((Packet::Pad, size)) => at += size,
+                Err(PacketError::End) => return Ok(None),
+                _ => return Err(Why::Mismatch),
+            }
+        }
     }
 
     fn tip<C: Consumer>(
@@ -248,8 +295,9 @@ impl Known<'_> {
             return Err(Why::UnexpectedPacket);
         }
         let is_last = state.begun && state.position >= state.end;
-        let (mut ip, mut mode, mut time) = (None, None, None);
+        let (mut ip, mut mode) = (None, None);
         state.position = next;
+        state.timeline.psb();
         let overflow = loop {
             let rest = state.trace.get(state.position..).unwrap_or_default();
             let (packet, size) = match parse(rest, None) {
@@ -269,16 +317,12 @@ impl Known<'_> {
                 Packet::Overflow => break true,
                 Packet::Fup(payload) => ip = payload.resolve(ip.unwrap_or(0)),
                 Packet::ModeExec { mode: told, .. } => mode = Some(told),
-                Packet::Tsc(ticks) => time = Some(ticks),
+                _ if packet.is_timing() => self.timing(state, packet, true, consumer),
                 Packet::Pad
                 | Packet::ModeTsx { .. }
                 | Packet::Pip { .. }
                 | Packet::Vmcs { .. }
-                | Packet::Mnt(_)
-                | Packet::Cbr { .. }
-                | Packet::Tma { .. }
-                | Packet::Mtc(_)
-                | Packet::Cyc(_) => {}
+                | Packet::Mnt(_) => {}
                 _ => return Err(Why::UnexpectedPacket),
             }
             state.position += size;
@@ -304,9 +348,6 @@ impl Known<'_> {
         if let Some(mode) = mode {
             state.switch(mode);
         }
-        if let Some(ticks) = time {
-            self.event(Event::Time(ticks), consumer);
-        }
         if let Some(ip) = ip.filter(|_| !state.begun) {
             self.event(Event::Enabled(ip), consumer);
         }
@@ -327,16 +368,8 @@ impl Known<'_> {
             let rest = state.trace.get(at..).unwrap_or_default();
             match parse(rest, None) {
                 Ok((Packet::Fup(payload), size)) => break Some((payload, at + size)),
-                Ok((
-                    Packet::Pad
-                    | Packet::Mnt(_)
-                    | Packet::Cbr { .. }
-                    | Packet::Tsc(_)
-                    | Packet::Tma { .. }
-                    | Packet::Mtc(_)
-                    | Packet::Cyc(_),
-                    size,
-                )) => at += size,
+                Ok((packet, size)) if packet.is_timing() => at += size,
+                Ok((Packet::Pad | Packet::Mnt(_), size)) => at += size,
                 Ok((Packet::PsbEnd | Packet::Tip(_) | Packet::TipPgd(_) | Packet::Tnt(_), _)) => {
                     return Err(Why::UnexpectedPacket);
                 }
@@ -346,6 +379,7 @@ impl Known<'_> {
             }
         };
         state.pending = Pending::default();
+        state.timeline.lost();
         state.last_ip = 0;
         state.mode_known = false;
         state.begun = true;
@@ -359,6 +393,13 @@ impl Known<'_> {
             to: after as u64,
             why: Why::Overflow,
         });
+        let mut between = next;
+        while between < after
+            && let Ok((packet, size)) = parse(state.trace.get(between..).unwrap_or_default(), None)
+        {
+            self.timing(state, packet, false, consumer);
+            between += size;
+        }
         state.enabled = ip.is_some();
         if let Some(ip) = ip {
             state.go(ip);

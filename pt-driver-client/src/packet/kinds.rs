@@ -147,6 +147,17 @@ pub enum Packet {
     },
 }
 
+impl Packet {
+    /// Whether it only tells the time, or how fast it goes by.
+    #[must_use]
+    pub fn is_timing(self) -> bool {
+        matches!(
+            self,
+            Self::Tsc(_) | Self::Tma { .. } | Self::Mtc(_) | Self::Cyc(_) | Self::Cbr { .. }
+        )
+    }
+}
+
 /// Outcomes of branches, oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tnt {
