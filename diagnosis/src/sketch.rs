@@ -151,8 +151,10 @@ pub struct StatementRef {
     /// The function around it.
     pub function: String,
     /// The source file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// The line, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
     /// One of its instructions.
     #[serde(serialize_with = "hex", deserialize_with = "from_hex")]

@@ -6,6 +6,7 @@
 pub mod doctor;
 pub mod json;
 pub mod model;
+pub mod sketch;
 pub mod term;
 pub mod text;
 pub mod watch;

@@ -1,0 +1,233 @@
+//! What every form shows of a sketch, worked out once.
+
+use diagnosis::run::AccessKind;
+use diagnosis::sketch::{Evidence, Predictor, Sketch, StatementRef, Step, Value};
+
+use super::names::short;
+use crate::text::{base_name, plain_start, width};
+
+/// Longer values are shown by their beginning.
+const LONGEST_VALUE: usize = 200;
+/// Longer source lines are generated ones.
+const LONGEST_LINE: usize = 400;
+
+/// Whether no run was watched: everything that the sketch says follows from the binary and the failure.
+#[must_use]
+pub fn is_static(sketch: &Sketch) -> bool {
+    sketch.runs.failing == 0 && sketch.runs.successful == 0
+}
+
+/// The threads that have steps, in the order of the sketch, with the names of their lanes.
+#[must_use]
+pub fn lanes(sketch: &Sketch) -> Vec<Lane> {
+    let mut lanes: Vec<Lane> = sketch
+        .threads
+        .iter()
+        .filter(|thread| sketch.steps.iter().any(|step| step.thread == thread.id))
+        .map(|thread| Lane {
+            thread: thread.id,
+            role: thread.role.clone(),
+            name: String::new(),
+        })
+        .collect();
+    // A step of a thread that the sketch does not list is shown all the same.
+    for step in &sketch.steps {
+        if !lanes.iter().any(|lane| lane.thread == step.thread) {
+            lanes.push(Lane {
+                thread: step.thread,
+                role: None,
+                name: String::new(),
+            });
+        }
+    }
+    let roles: Vec<Option<String>> = lanes.iter().map(|lane| lane.role.clone()).collect();
+    for (at, lane) in lanes.iter_mut().enumerate() {
+        lane.name = match &lane.role {
+            None => format!("thread {}", lane.thread),
+            Some(role) => {
+                let same = |other: &&Option<String>| other.as_deref() == Some(role.as_str());
+                let before = roles.iter().take(at).filter(same).count();
+                let role = short(role, ROLE);
+                match roles.iter().filter(same).count() {
+                    1 => role,
+                    _ => format!("{role} #{}", before + 1),
+                }
+            }
+        };
+    }
+    lanes
+}
+
+/// Columns of a thread's role in text; whole names are in the JSON.
+const ROLE: usize = 48;
+
+/// A lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lane {
+    /// The thread's number in the sketch.
+    pub thread: u32,
+    /// Its start routine.
+    pub role: Option<String>,
+    /// What stands above it.
+    pub name: String,
+}
+
+/// The steps of a predictor's pattern, one for each of its statements where the sketch has it: the last ones that
+/// stand in the pattern's order, because a race that failed is the last one.
+#[must_use]
+pub fn pattern_steps(sketch: &Sketch, predictor: &Predictor) -> Vec<Option<usize>> {
+    let mut found = Vec::with_capacity(predictor.statements.len());
+    let mut end = sketch.steps.len();
+    for wanted in predictor.statements.iter().rev() {
+        let candidate = |index: &usize| {
+            let Some(step) = sketch.steps.get(*index) else {
+                return false;
+            };
+            let role = role_of(sketch, step.thread);
+            same_place(&step.statement, &wanted.statement)
+                && role.is_none_or(|role| role == wanted.thread_role)
+                && (step.access.is_none() || wanted.access.is_none() || step.access == wanted.access)
+        };
+        let marked = |index: &usize| {
+            sketch
+                .steps
+                .get(*index)
+                .is_some_and(|step| step.predictor == Some(predictor.rank))
+        };
+        let all = || (0..end).rev().filter(candidate);
+        let step = all().find(marked).or_else(|| all().next());
+        end = step.unwrap_or(end);
+        found.push(step);
+    }
+    found.reverse();
+    found
+}
+
+fn role_of(sketch: &Sketch, thread: u32) -> Option<&str> {
+    let thread = sketch.threads.iter().find(|known| known.id == thread)?;
+    thread.role.as_deref()
+}
+
+fn same_place(one: &StatementRef, other: &StatementRef) -> bool {
+    let lines = |statement: &StatementRef| statement.file.is_some() && statement.line.is_some();
+    if lines(one) && lines(other) {
+        one.file == other.file && one.line == other.line && one.function == other.function
+    } else {
+        one.pc == other.pc
+    }
+}
+
+/// How many steps come before the first one that a predictor or the failure is about: what led there, the same in
+/// failing and successful runs as far as anybody knows.
+#[must_use]
+pub fn prefix(sketch: &Sketch) -> usize {
+    if sketch.predictors.is_empty() {
+        return 0;
+    }
+    let matters = |step: &Step| step.predictor.is_some() || step.failing;
+    sketch.steps.iter().position(matters).unwrap_or(0)
+}
+
+/// `R q->mut = null`: what a step did to its variable. A value that is not known is a question mark.
+#[must_use]
+pub fn effect(step: &Step) -> Option<String> {
+    effect_in(step, LONGEST_VALUE)
+}
+
+/// [`effect`] in so many columns: the variable's name is cut before its value is.
+#[must_use]
+pub fn effect_in(step: &Step, columns: usize) -> Option<String> {
+    let value = step.value.as_ref().map(value);
+    let rest = value.as_deref().map_or(1, width) + " RW = ".len();
+    let room = columns.saturating_sub(rest).max(8);
+    let variable = step.variable.as_deref().map(|name| short(name, room));
+    let access = step.access.map(letter);
+    match (access, variable, value) {
+        (None, None, None) => None,
+        (None, None, Some(value)) => Some(value),
+        (None, Some(variable), None) => Some(variable),
+        (None, Some(variable), Some(value)) => Some(format!("{variable} = {value}")),
+        (Some(access), variable, value) => Some(format!(
+            "{access} {} = {}",
+            variable.as_deref().unwrap_or("(unnamed)"),
+            value.as_deref().unwrap_or("?")
+        )),
+    }
+}
+
+/// `R`, `W` or `RW`.
+#[must_use]
+pub fn letter(access: AccessKind) -> &'static str {
+    match access {
+        AccessKind::Read => "R",
+        AccessKind::Write => "W",
+        AccessKind::ReadWrite => "RW",
+    }
+}
+
+/// A value as people read it.
+#[must_use]
+pub fn value(value: &Value) -> String {
+    match value {
+        Value::Integer(number) => number.to_string(),
+        // Beyond every signed number: a mask, a hash, -1 of somebody who has no sign.
+        Value::Large(number) => format!("{number:#x}"),
+        Value::Float(number) => number.to_string(),
+        Value::Text(text) if text == "0x0" => "null".to_owned(),
+        Value::Text(text) => plain_start(text, LONGEST_VALUE),
+    }
+}
+
+/// The source text of a statement, or what there is instead.
+#[must_use]
+pub fn code(statement: &StatementRef) -> String {
+    match statement.text.as_deref().map(str::trim) {
+        Some(text) if !text.is_empty() => plain_start(text, LONGEST_LINE),
+        _ => match statement.line {
+            Some(_) => "(source not available)".to_owned(),
+            None => format!("(no line, {:#x})", statement.pc),
+        },
+    }
+}
+
+/// Whether [`code`] is source text.
+#[must_use]
+pub fn has_code(statement: &StatementRef) -> bool {
+    statement
+        .text
+        .as_deref()
+        .is_some_and(|text| !text.trim().is_empty())
+}
+
+/// `compress.c:82`, or the address.
+#[must_use]
+pub fn place(statement: &StatementRef) -> String {
+    match (&statement.file, statement.line) {
+        (Some(file), Some(line)) => format!("{}:{line}", plain_start(base_name(file), ROLE)),
+        _ => format!("{:#x}", statement.pc),
+    }
+}
+
+/// `queue_take (compress.c:82)`, with the function's name cut to so many columns.
+#[must_use]
+pub fn position(statement: &StatementRef, columns: usize) -> String {
+    format!("{} ({})", short(&statement.function, columns), place(statement))
+}
+
+/// Whether a step was only inferred although runs were watched.
+#[must_use]
+pub fn is_inferred(sketch: &Sketch, step: &Step) -> bool {
+    !is_static(sketch) && step.evidence == Evidence::Inferred && !step.failing
+}
+
+/// `SIGSEGV`, `assertion (SIGABRT)`, `hang`.
+#[must_use]
+pub fn failure_kind(sketch: &Sketch) -> String {
+    let failure = &sketch.failure;
+    let text = match (&failure.signal, failure.kind.as_str()) {
+        (Some(signal), "signal") => signal.clone(),
+        (Some(signal), kind) => format!("{kind} ({signal})"),
+        (None, kind) => kind.to_owned(),
+    };
+    plain_start(&text, ROLE)
+}

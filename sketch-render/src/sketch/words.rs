@@ -1,0 +1,242 @@
+//! The sketch in plain language.
+
+use diagnosis::sketch::{Predictor, PredictorKind, PredictorStatement, Sketch};
+
+use super::names::short;
+use super::view;
+use crate::text::plain_start;
+
+/// Columns of a name inside a sentence.
+const NAME: usize = 60;
+
+/// A part of a sentence: forms that can show code as code do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Words.
+    Text(String),
+    /// A name or an expression of the program.
+    Code(String),
+}
+
+/// A sentence.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Phrase(pub Vec<Piece>);
+
+impl Phrase {
+    fn text(mut self, text: impl Into<String>) -> Self {
+        self.0.push(Piece::Text(text.into()));
+        self
+    }
+
+    fn code(mut self, code: impl Into<String>) -> Self {
+        self.0.push(Piece::Code(code.into()));
+        self
+    }
+
+    fn variable(self, name: Option<String>) -> Self {
+        match name {
+            Some(name) => self.code(name),
+            None => self.text("memory without a name"),
+        }
+    }
+
+    /// ` to null`, where it is known to what.
+    fn to(self, value: Option<String>) -> Self {
+        match value {
+            Some(value) => self.text(format!(" to {value}")),
+            None => self,
+        }
+    }
+
+    /// With code between backticks.
+    #[must_use]
+    pub fn plain(&self) -> String {
+        let pieces = self.0.iter().map(|piece| match piece {
+            Piece::Text(text) => text.clone(),
+            Piece::Code(code) => format!("`{code}`"),
+        });
+        pieces.collect()
+    }
+}
+
+/// What happened, in one sentence: "worker read `ch->slot` after main had set it to null (17 of 17 failing runs, 0 of
+/// 212 successful)".
+#[must_use]
+pub fn sentence(sketch: &Sketch) -> Phrase {
+    match sketch.predictors.first() {
+        Some(best) => predictor(sketch, best).text(format!(" ({})", counts(best))),
+        None => failure(sketch),
+    }
+}
+
+/// The failure alone, and why there is no more to say.
+fn failure(sketch: &Sketch) -> Phrase {
+    let failing = sketch.steps.iter().find(|step| step.failing);
+    let lanes = view::lanes(sketch);
+    let who = failing
+        .and_then(|step| lanes.iter().find(|lane| lane.thread == step.thread))
+        .map_or_else(|| "The program".to_owned(), |lane| lane.name.clone());
+    let phrase = Phrase::default().text(who);
+    let phrase = match sketch.failure.kind.as_str() {
+        "hang" => phrase.text(" does not go on"),
+        "signal" => phrase.text(format!(" died of {}", view::failure_kind(sketch))),
+        "assertion" => phrase.text(" failed an assertion"),
+        "abort" => phrase.text(" aborted"),
+        "exit-status" => phrase.text(" ended with a status that counts as a failure"),
+        _ => phrase.text(" failed"),
+    };
+    let phrase = match &sketch.failure.statement {
+        Some(statement) => phrase
+            .text(" at ")
+            .code(short(&statement.function, NAME))
+            .text(format!(" ({})", view::place(statement))),
+        None => phrase,
+    };
+    if view::is_static(sketch) {
+        phrase.text("; no run was watched")
+    } else {
+        phrase.text(format!(
+            "; nothing separates the {} failing from the {} successful runs yet",
+            sketch.runs.failing, sketch.runs.successful
+        ))
+    }
+}
+
+/// `17 of 17 failing runs, 0 of 212 successful`.
+#[must_use]
+pub fn counts(predictor: &Predictor) -> String {
+    let failing = format!("{} of {} failing runs", predictor.failing_with, predictor.failing);
+    match predictor.successful {
+        0 => format!("{failing}, no successful run to compare with"),
+        successful => format!(
+            "{failing}, {} of {successful} successful",
+            predictor.successful_with
+        ),
+    }
+}
+
+/// What a predictor says, without its counts.
+#[must_use]
+pub fn predictor(sketch: &Sketch, predictor: &Predictor) -> Phrase {
+    match predictor.kind {
+        PredictorKind::Branch => branch(predictor),
+        PredictorKind::Value => value(predictor),
+        PredictorKind::Order | PredictorKind::Atomicity => accesses(sketch, predictor),
+    }
+}
+
+fn branch(predictor: &Predictor) -> Phrase {
+    let went = plain_start(predictor.predicate.as_deref().unwrap_or("decided"), NAME);
+    let Some(at) = predictor.statements.first() else {
+        return Phrase::default().text(format!("a branch was {went}"));
+    };
+    Phrase::default()
+        .text("the branch ")
+        .code(short(&view::code(&at.statement), NAME))
+        .text(" in ")
+        .code(short(&at.statement.function, NAME))
+        .text(format!(" ({}) was {went}", view::place(&at.statement)))
+}
+
+fn value(predictor: &Predictor) -> Phrase {
+    let variable = short(predictor.variable.as_deref().unwrap_or("a value"), NAME);
+    let predicate = plain_start(predictor.predicate.as_deref().unwrap_or("unusual"), NAME);
+    let at = predictor.statements.first();
+    let phrase = match at {
+        Some(at) => Phrase::default().text(format!("{} found ", short(&at.thread_role, NAME))),
+        None => Phrase::default(),
+    };
+    let phrase = if predicate.starts_with(|c: char| c.is_ascii_punctuation()) {
+        phrase.code(format!("{variable} {predicate}"))
+    } else {
+        phrase.code(variable).text(format!(" {predicate}"))
+    };
+    match at {
+        Some(at) => phrase
+            .text(" in ")
+            .code(short(&at.statement.function, NAME))
+            .text(format!(" ({})", view::place(&at.statement))),
+        None => phrase,
+    }
+}
+
+fn accesses(sketch: &Sketch, predictor: &Predictor) -> Phrase {
+    let variable = predictor.variable.as_deref().map(|name| short(name, NAME));
+    let steps = view::pattern_steps(sketch, predictor);
+    let to = |index: usize| {
+        let step = steps.get(index).copied().flatten();
+        let step = step.and_then(|index| sketch.steps.get(index))?;
+        step.value.as_ref().map(view::value)
+    };
+    let who = actors(predictor);
+    let say = Phrase::default;
+    let pattern = predictor.pattern.as_deref().unwrap_or_default();
+    match (pattern, who.as_slice()) {
+        ("-R", [.., reader]) => say()
+            .text(format!("{reader} read "))
+            .variable(variable)
+            .text(" before any other thread had set it"),
+        ("WR", [writer, reader]) => say()
+            .text(format!("{reader} read "))
+            .variable(variable)
+            .text(format!(" after {writer} had set it"))
+            .to(to(0)),
+        ("RW", [reader, writer]) => say()
+            .text(format!("{reader} read "))
+            .variable(variable)
+            .text(format!(" before {writer} had set it"))
+            .to(to(1)),
+        ("WW", [first, last]) => say()
+            .text(format!("{last} set "))
+            .variable(variable)
+            .to(to(1))
+            .text(format!(" after {first} had set it"))
+            .to(to(0)),
+        ("RWR", [reader, writer, _]) => say()
+            .text(format!("{reader} read "))
+            .variable(variable)
+            .text(format!(" twice, and {writer} set it"))
+            .to(to(1))
+            .text(" in between"),
+        ("WWR", [owner, other, _]) => say()
+            .text(format!("{owner} set "))
+            .variable(variable)
+            .to(to(0))
+            .text(format!(" and read it back after {other} had set it"))
+            .to(to(1)),
+        ("RWW", [owner, other, again]) => say()
+            .text(format!("{owner} read "))
+            .variable(variable)
+            .text(format!(", {other} set it"))
+            .to(to(1))
+            .text(format!(", and {again} then set it"))
+            .to(to(2)),
+        ("WRW", [writer, reader, _]) => say()
+            .text(format!("{reader} read "))
+            .variable(variable)
+            .text(format!(" between two writes of {writer}")),
+        _ => say()
+            .text(format!("{} accessed ", who.join(", ")))
+            .variable(variable)
+            .text(format!(" in the order {}", plain_start(pattern, NAME))),
+    }
+}
+
+/// The threads of a pattern by their roles. Two threads of one role are one and another; the third access of an
+/// atomicity violation is the first thread's again.
+fn actors(predictor: &Predictor) -> Vec<String> {
+    let role = |statement: &PredictorStatement| match statement.thread_role.as_str() {
+        "" => "thread of unknown start".to_owned(),
+        role => short(role, NAME),
+    };
+    let roles: Vec<String> = predictor.statements.iter().map(role).collect();
+    let same = roles.len() > 1 && roles.iter().all(|role| Some(role) == roles.first());
+    let name = |(index, role): (usize, &String)| match (same, index) {
+        (false, _) if role.contains(' ') => format!("a {role}"),
+        (false, _) => role.clone(),
+        (true, 0) => format!("one {role}"),
+        (true, 1) => format!("another {role}"),
+        (true, _) => "the first".to_owned(),
+    };
+    roles.iter().enumerate().map(name).collect()
+}

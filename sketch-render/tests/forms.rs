@@ -1,0 +1,80 @@
+//! Sketches in every form, to the byte. `BLESS=1 cargo test -p sketch-render` writes the files anew; read the
+//! difference before committing it.
+
+mod sketches;
+
+use std::path::PathBuf;
+
+use sketch_render::sketch;
+use sketch_render::term::Terminal;
+use sketch_render::text::{is_active, width};
+
+fn check(name: &str, text: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden/sketches")
+        .join(name);
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, text).expect("the golden file can be written");
+    }
+    let golden = std::fs::read_to_string(&path).expect("the golden file is there: BLESS=1 makes it");
+    assert!(
+        text == golden,
+        "{name} differs: BLESS=1 writes it, git diff shows how"
+    );
+}
+
+fn plain(width: usize) -> Terminal {
+    Terminal { width, colour: false }
+}
+
+#[test]
+fn on_a_terminal() {
+    for (name, sketch) in sketches::all() {
+        check(&format!("{name}.txt"), &sketch::term(&sketch, plain(100)));
+        check(&format!("{name}-80.txt"), &sketch::term(&sketch, plain(80)));
+    }
+    let (_, order) = sketches::all().remove(0);
+    let colour = Terminal {
+        width: 80,
+        colour: true,
+    };
+    check("order-colour.txt", &sketch::term(&order, colour));
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    for (name, sketch) in sketches::all()
+        .into_iter()
+        .chain([("hostile", sketches::hostile())])
+    {
+        for columns in [60, 80, 100, 132, 200] {
+            for line in sketch::term(&sketch, plain(columns)).lines() {
+                assert!(
+                    width(line) <= columns,
+                    "{name} at {columns}: {} columns: {line}",
+                    width(line)
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn as_json_and_back() {
+    for (name, sketch) in sketches::all() {
+        let text = sketch::json(&sketch).expect("plain data");
+        check(&format!("{name}.json"), &text);
+        let back: diagnosis::sketch::Sketch = serde_json::from_str(&text).expect("it is a sketch");
+        assert_eq!(back, sketch, "{name}");
+    }
+}
+
+#[test]
+fn what_is_meant_to_do_harm_does_nothing() {
+    let sketch = sketches::hostile();
+    let dangerous = |c: char| c != '\n' && is_active(c);
+    let text = sketch::term(&sketch, plain(100));
+    assert!(!text.contains(dangerous), "on a terminal");
+    let json = sketch::json(&sketch).expect("plain data");
+    assert!(!json.contains(dangerous), "in JSON");
+}

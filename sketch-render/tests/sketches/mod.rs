@@ -1,0 +1,25 @@
+//! Sketches by hand, after programs of the zoo: between them they have everything that a sketch can have.
+
+mod build;
+mod large;
+mod races;
+
+use diagnosis::sketch::Sketch;
+
+pub use large::hostile;
+
+/// Name and sketch.
+pub fn all() -> Vec<(&'static str, Sketch)> {
+    vec![
+        ("order", races::order()),
+        ("atomicity", races::atomicity()),
+        ("hang", races::hang()),
+        ("six-threads", races::six_threads()),
+        ("gaps", races::gaps()),
+        ("branch", races::branch()),
+        ("long-names", large::long_names()),
+        ("missing-source", large::missing_source()),
+        ("many-steps", large::many_steps()),
+        ("no-predictor", large::no_predictor()),
+    ]
+}
