@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::sketch::Why;
+
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -76,20 +78,6 @@ pub struct Because {
     pub of: StatementId,
     /// How.
     pub why: Why,
-}
-
-/// How a statement depends on another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Why {
-    /// The other produced a value that is used.
-    Data,
-    /// The other decided that it ran.
-    Control,
-    /// The other called its function, or passed it an argument.
-    Call,
-    /// The other created its thread.
-    Thread,
 }
 
 /// Where a statement stands in the static slice.

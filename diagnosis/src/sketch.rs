@@ -220,7 +220,7 @@ pub struct Step {
 }
 
 /// Why a statement is in a slice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Why {
     /// It produced a value that is used.
@@ -287,6 +287,9 @@ pub struct Predictor {
     pub predicate: Option<String>,
     /// The statements, in the order of the pattern.
     pub statements: Vec<PredictorStatement>,
+    /// Accesses that come first in successful runs, and did not here: the writes that a read did not wait for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<PredictorStatement>,
     /// F-measure, β = 0.5.
     pub f: f64,
     /// Failing runs with it / runs with it.

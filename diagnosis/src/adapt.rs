@@ -1,0 +1,115 @@
+//! Adaptive tracking: how many statements of the slice, σ, the next runs track.
+//!
+//! σ starts at 2 and doubles after each recurrence of the failure. It stops growing when the best predictor is an
+//! interleaving that stayed the best over a doubling, when the whole slice is tracked and the best predictor has been
+//! seen twice, or when told to. A value or a branch that is the best so far does not end the search: it may well be the
+//! trace of something farther back that is not tracked yet.
+
+use serde::{Deserialize, Serialize};
+
+use crate::predictor::Predictor;
+use crate::rank::Ranked;
+
+/// σ at first.
+pub const FIRST: u32 = 2;
+
+/// Where the search stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Adapt {
+    sigma: u32,
+    recurrences: u32,
+    /// Recurrences after which it gives up waiting for a stable predictor.
+    most: u32,
+    best: Option<Predictor>,
+    /// Recurrences with `best` in front, in a row.
+    stable: u32,
+}
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Next {
+    /// Go on with this σ.
+    Track(u32),
+    /// The sketch is as good as it gets.
+    Stop(Stop),
+}
+
+/// Why tracking stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stop {
+    /// The best predictor stayed the best while σ doubled.
+    Stable,
+    /// The whole slice was tracked.
+    Exhausted,
+    /// The failure recurred as often as it was to be waited for.
+    Enough,
+}
+
+/// A run that ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended<'a> {
+    /// Whether the failure recurred.
+    pub failed: bool,
+    /// The ranking with this run.
+    pub ranked: &'a [Ranked],
+    /// Statements of the slice, as far as it was computed, if that is all.
+    pub slice_length: Option<u32>,
+}
+
+impl Adapt {
+    /// Starts with `sigma` statements ([`FIRST`] unless told otherwise), and waits for at most this many recurrences.
+    #[must_use]
+    pub fn new(sigma: u32, most_recurrences: u32) -> Self {
+        Self {
+            sigma: sigma.max(1),
+            recurrences: 0,
+            most: most_recurrences.max(1),
+            best: None,
+            stable: 0,
+        }
+    }
+
+    /// Statements that the next run tracks.
+    #[must_use]
+    pub fn sigma(&self) -> u32 {
+        self.sigma
+    }
+
+    /// Failures of tracked runs so far.
+    #[must_use]
+    pub fn recurrences(&self) -> u32 {
+        self.recurrences
+    }
+
+    /// Takes note of a run.
+    pub fn ended(&mut self, run: Ended<'_>) -> Next {
+        if !run.failed {
+            return Next::Track(self.sigma);
+        }
+        self.recurrences += 1;
+        let best = run.ranked.first().filter(|best| best.counts.successful > 0);
+        let predictor = best.map(|best| &best.predictor);
+        if predictor.is_some() && predictor == self.best.as_ref() {
+            self.stable += 1;
+        } else {
+            self.stable = u32::from(predictor.is_some());
+            self.best = predictor.cloned();
+        }
+        let whole = run.slice_length.is_some_and(|length| self.sigma >= length);
+        if self.stable >= 2 && best.is_some_and(|best| best.explains) {
+            return Next::Stop(Stop::Stable);
+        }
+        if whole && self.stable >= 2 {
+            return Next::Stop(Stop::Exhausted);
+        }
+        if self.recurrences >= self.most {
+            return Next::Stop(Stop::Enough);
+        }
+        if !whole {
+            self.sigma = self.sigma.saturating_mul(2);
+        }
+        Next::Track(self.sigma)
+    }
+}

@@ -1,0 +1,151 @@
+//! The sketch of a failing run.
+//!
+//! - [`select`]: which statements belong into it
+//! - [`place`]: in which lane and where
+//! - [`present`]: numbers of the catalogue as names and values for people
+
+mod place;
+mod present;
+mod select;
+#[cfg(test)]
+mod tests;
+
+use crate::evidence::Evidence;
+use crate::predictor::extract::{locate, observe};
+use crate::rank::Ranked;
+use crate::run::{Catalogue, Run};
+use crate::sketch::{self, Backends, Failure, ProgramRef, Sketch};
+
+/// Predictors that a sketch lists.
+const LISTED: usize = 10;
+
+/// What a sketch is made of.
+#[derive(Clone, Debug)]
+pub struct Subject<'a> {
+    /// What the runs have in common.
+    pub catalogue: &'a Catalogue,
+    /// What they say.
+    pub evidence: &'a Evidence,
+    /// The ranking of `evidence`.
+    pub ranked: &'a [Ranked],
+    /// The failing run to show: see [`representative`]. Without one, the sketch is that of the slice.
+    pub run: Option<&'a Run>,
+    /// A successful run to hold against it.
+    pub successful: Option<&'a Run>,
+    /// The bug's id.
+    pub bug: Option<String>,
+    /// The program.
+    pub program: ProgramRef,
+    /// The failure.
+    pub failure: Failure,
+    /// How many statements of the slice were tracked in the end.
+    pub sigma: u32,
+    /// By what means.
+    pub backends: Backends,
+}
+
+/// The failing run that shows the best predictor best: it held there, with the fewest uncertain and the fewest other
+/// events.
+#[must_use]
+pub fn representative<'a>(
+    catalogue: &Catalogue,
+    ranked: &[Ranked],
+    runs: impl IntoIterator<Item = &'a Run>,
+) -> Option<&'a Run> {
+    let failing = runs.into_iter().filter(|run| run.failed.is_some());
+    failing.min_by_key(|run| {
+        let held = observe(catalogue, run).held;
+        let missing = ranked
+            .iter()
+            .take(1)
+            .filter(|best| !held.contains_key(&best.predictor))
+            .count();
+        let uncertain = run.events.iter().filter(|event| event.uncertain).count();
+        let incomplete = run.incomplete.is_some();
+        (missing, incomplete, uncertain, run.events.len(), run.number)
+    })
+}
+
+/// Makes the sketch.
+#[must_use]
+pub fn assemble(subject: Subject<'_>) -> Sketch {
+    let runs = subject.evidence.runs();
+    // Without a run that did not fail, nothing separates, and nothing is claimed to.
+    let ranked = if runs.successful > 0 { subject.ranked } else { &[] };
+    let mut notes = notes(&subject);
+    let (threads, steps) = match subject.run {
+        Some(run) => {
+            let shown = select::select(subject.catalogue, subject.evidence, ranked, run);
+            place::place(subject.catalogue, run, shown)
+        }
+        None => {
+            notes.push(
+                "No tracked run failed: these are the statements that the failing one depends on.".into(),
+            );
+            place::slice(subject.catalogue, subject.sigma)
+        }
+    };
+    let predictors = ranked.iter().take(LISTED).enumerate().map(|(at, ranked)| {
+        let mut predictor = present::predictor(subject.catalogue, subject.evidence, ranked);
+        predictor.rank = u32::try_from(at + 1).unwrap_or(u32::MAX);
+        predictor
+    });
+    let mut predictors: Vec<sketch::Predictor> = predictors.collect();
+    if let (Some(first), Some(best)) = (predictors.first_mut(), ranked.first()) {
+        first.examples = present::examples(subject.catalogue, best, subject.run, subject.successful);
+    }
+    Sketch {
+        version: sketch::VERSION,
+        bug: subject.bug,
+        program: subject.program,
+        failure: subject.failure,
+        sigma: subject.sigma,
+        runs: sketch::Runs {
+            failing: runs.failing,
+            successful: runs.successful,
+            recurrences: runs.failing,
+        },
+        backends: subject.backends,
+        threads,
+        steps,
+        predictors,
+        gaps: gaps(subject.run),
+        notes,
+        ..Sketch::default()
+    }
+}
+
+fn gaps(run: Option<&Run>) -> Vec<String> {
+    let Some(run) = run else {
+        return Vec::new();
+    };
+    let cut_short = run.incomplete.iter().cloned();
+    let mut gaps: Vec<String> = cut_short
+        .chain(run.gaps.iter().map(|gap| gap.what.clone()))
+        .collect();
+    gaps.dedup();
+    gaps
+}
+
+fn notes(subject: &Subject<'_>) -> Vec<String> {
+    let mut notes = Vec::new();
+    let (runs, incomplete) = (subject.evidence.runs(), subject.evidence.incomplete());
+    if runs.failing > 0 && runs.successful == 0 {
+        notes.push("Every run failed: nothing is known about what successful runs do.".into());
+    }
+    let cut_short = incomplete.failing + incomplete.successful;
+    if cut_short > 0 {
+        let all = runs.failing + runs.successful;
+        notes.push(format!(
+            "{cut_short} of {all} runs are incomplete; what they do not show does not count."
+        ));
+    }
+    if let (Some(best), Some(run)) = (subject.ranked.first(), subject.run)
+        && runs.successful > 0
+        && locate(subject.catalogue, run, &best.predictor).is_none()
+    {
+        notes
+            .push("The run that is shown does not have the best predictor; another failing run does.".into());
+    }
+    notes
+}

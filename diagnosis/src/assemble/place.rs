@@ -1,0 +1,201 @@
+//! In which lane a step is, and where.
+//!
+//! A step that was seen stands where its event stands. One that follows from the code stands right before the first step
+//! of its thread that it leads to. The order of two threads' steps is the events' order; where that is not certain, the
+//! step says up to which number the others are known to have come before.
+
+use std::collections::BTreeMap;
+
+use super::present;
+use super::select::Pick;
+use crate::run::{Catalogue, Run, ThreadIx, What};
+use crate::sketch::{Evidence, Source, Step, Thread, Why};
+
+/// Gives the steps their places.
+pub(super) fn place(catalogue: &Catalogue, run: &Run, mut picks: Vec<Pick>) -> (Vec<Thread>, Vec<Step>) {
+    picks.sort_by_key(|pick| (pick.event, pick.thread, pick.statement));
+    let keys: Vec<(bool, usize, u32)> = picks
+        .iter()
+        .map(|pick| key(catalogue, run, &picks, pick))
+        .collect();
+    let mut order: Vec<usize> = (0..picks.len()).collect();
+    order.sort_by_key(|&at| (keys[at], picks[at].thread, picks[at].statement));
+    let picks: Vec<Pick> = order.into_iter().map(|at| picks[at]).collect();
+
+    let mut lanes: BTreeMap<ThreadIx, u32> = BTreeMap::new();
+    let mut threads = Vec::new();
+    let mut steps: Vec<Step> = Vec::new();
+    for pick in &picks {
+        let lane = *lanes.entry(pick.thread).or_insert_with(|| {
+            let id = u32::try_from(threads.len()).unwrap_or(u32::MAX);
+            let role = run
+                .threads
+                .get(pick.thread.0 as usize)
+                .map(|thread| thread.role.to_string());
+            threads.push(Thread {
+                id,
+                role,
+                ..Thread::default()
+            });
+            id
+        });
+        let number = u32::try_from(steps.len()).unwrap_or(u32::MAX);
+        let unordered_after = unordered(run, &picks, pick).filter(|known| known + 1 < number);
+        steps.push(Step {
+            n: number,
+            thread: lane,
+            unordered_after,
+            ..step(catalogue, run, pick)
+        });
+    }
+    (threads, steps)
+}
+
+/// Where a step stands: the failing one last, the others by their event, those without one before what they lead to.
+fn key(catalogue: &Catalogue, run: &Run, picks: &[Pick], pick: &Pick) -> (bool, usize, u32) {
+    if let Some(event) = pick.event {
+        return (pick.failing, event, u32::MAX);
+    }
+    if pick.failing {
+        return (true, usize::MAX, u32::MAX);
+    }
+    let info = |statement: crate::run::StatementId| catalogue.statements.get(statement.0 as usize);
+    let function = |statement| info(statement).map(|info| info.function.clone());
+    let because = info(pick.statement).and_then(|info| info.because);
+    if because.is_some_and(|because| because.why == Why::Thread) {
+        // Before everything that the created threads do.
+        let others = run.events.iter().position(|event| event.thread != pick.thread);
+        let shown = picks
+            .iter()
+            .filter(|other| other.thread != pick.thread)
+            .filter_map(|other| other.event)
+            .min();
+        return (false, shown.or(others).unwrap_or(usize::MAX), 0);
+    }
+    // The chain of steps that it leads to, to the first that was seen; its depth keeps callers before callees.
+    let mut depth = 0;
+    let mut at = pick.before;
+    let mut seen = Vec::new();
+    while let Some(before) = at {
+        if seen.contains(&before) {
+            break;
+        }
+        seen.push(before);
+        depth += 1;
+        let callee = function(before);
+        let there = |other: &&Pick| {
+            other.thread == pick.thread
+                && (other.statement == before
+                    || function(other.statement) == callee && callee != function(pick.statement))
+        };
+        let first = picks.iter().filter(there).filter_map(|other| other.event).min();
+        if let Some(first) = first {
+            return (false, first, u32::MAX / 2 - depth);
+        }
+        at = picks
+            .iter()
+            .find(|other| other.thread == pick.thread && other.statement == before)
+            .and_then(|other| other.before);
+    }
+    (false, usize::MAX, u32::MAX / 2 - depth)
+}
+
+/// Up to which step the others are known to have come before an uncertain one: the last of another thread that is
+/// certain.
+fn unordered(run: &Run, picks: &[Pick], pick: &Pick) -> Option<u32> {
+    let event = pick.event.filter(|_| !pick.failing)?;
+    let uncertain = |event: usize| run.events.get(event).is_some_and(|event| event.uncertain);
+    if !uncertain(event) {
+        return None;
+    }
+    let mut before = picks.iter().enumerate().filter(|(_, other)| {
+        other.event.is_some_and(|other| other < event)
+            && (other.thread == pick.thread || other.event.is_some_and(|e| !uncertain(e)))
+    });
+    Some(
+        before
+            .next_back()
+            .map_or(0, |(at, _)| u32::try_from(at).unwrap_or(u32::MAX)),
+    )
+}
+
+fn step(catalogue: &Catalogue, run: &Run, pick: &Pick) -> Step {
+    let info = catalogue.statements.get(pick.statement.0 as usize);
+    let access = pick
+        .event
+        .and_then(|event| run.events.get(event))
+        .and_then(|event| match event.what {
+            What::Access(access) => Some(access),
+            _ => None,
+        });
+    let location = access.and_then(|access| catalogue.locations.get(access.location.0 as usize));
+    let slice = info.and_then(|info| info.slice);
+    let on_stack = run
+        .threads
+        .get(pick.thread.0 as usize)
+        .is_some_and(|thread| thread.stack.contains(&pick.statement));
+    Step {
+        statement: info.map(present::statement).unwrap_or_default(),
+        access: access.map(|access| access.kind),
+        variable: location
+            .and_then(|location| location.variable.as_deref())
+            .map(str::to_owned),
+        value: access.zip(location).and_then(|(access, location)| {
+            Some(present::value(access.value?, location.width, location.shape))
+        }),
+        source: if slice.is_some() || access.is_none() {
+            Source::Slice
+        } else {
+            Source::Watchpoint
+        },
+        evidence: if pick.event.is_some() || pick.failing || on_stack {
+            Evidence::Traced
+        } else {
+            Evidence::Inferred
+        },
+        predictor: pick.rank,
+        failing: pick.failing,
+        gap_before: pick.event.and_then(|event| {
+            let gap = run
+                .gaps
+                .iter()
+                .find(|gap| gap.before == event && gap.thread == Some(pick.thread))?;
+            Some(gap.what.clone())
+        }),
+        distance: slice.map(|slice| slice.distance),
+        why: info.and_then(|info| info.because).map(|because| because.why),
+        ..Step::default()
+    }
+}
+
+/// The nearest statements of the slice, the failing one last: what is known before any run was tracked.
+pub(super) fn slice(catalogue: &Catalogue, sigma: u32) -> (Vec<Thread>, Vec<Step>) {
+    let mut statements: Vec<_> = catalogue
+        .statements
+        .iter()
+        .filter_map(|info| Some((info.slice?, info)))
+        .collect();
+    statements.sort_by_key(|(slice, _)| *slice);
+    statements.truncate(sigma.max(1) as usize);
+    let steps = statements
+        .iter()
+        .rev()
+        .enumerate()
+        .map(|(n, (slice, info))| Step {
+            n: u32::try_from(n).unwrap_or(u32::MAX),
+            statement: present::statement(info),
+            source: Source::Slice,
+            evidence: Evidence::Inferred,
+            failing: slice.number == 0,
+            distance: Some(slice.distance),
+            why: info.because.map(|because| because.why),
+            ..Step::default()
+        });
+    let steps: Vec<Step> = steps.collect();
+    let threads = if steps.is_empty() {
+        Vec::new()
+    } else {
+        vec![Thread::default()]
+    };
+    (threads, steps)
+}

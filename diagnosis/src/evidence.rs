@@ -1,0 +1,318 @@
+//! Evidence: what all runs of a bug say together.
+//!
+//! A run is added at the price of the run; runs are not kept. For each predictor the evidence has the runs in which it
+//! held; how many *could* have shown it follows from what each run watched, and runs that watched the same are counted
+//! together. So a predictor that appears in the hundredth run has its right share of the ninety-nine before it.
+//!
+//! A run that watched a predictor's locations and does not show it counts against it, unless
+//! - the order of events that it depends on is uncertain in that run,
+//! - the run is incomplete: what is not in it may have happened, or
+//! - it is about accesses from the start on (`-R`), and the run began to watch late.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::predictor::extract::{Observation, Preceded, observe};
+use crate::predictor::{Actor, Predictor, Test};
+use crate::run::{BranchId, Catalogue, LocationId, Run, StatementId, What};
+use crate::statistics::Counts;
+
+/// Different numbers of one access that are told apart over all runs. An access that meets ever new ones is not about
+/// one of them.
+const NUMBERS: usize = 64;
+
+/// What the runs of a bug say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// All runs.
+    runs: Tally,
+    /// Of these, the ones whose tracking was cut short or that lost data.
+    incomplete: Tally,
+    #[serde(with = "pairs")]
+    watched: BTreeMap<Watched, Tally>,
+    #[serde(with = "pairs")]
+    traced: BTreeMap<BranchId, Tally>,
+    #[serde(with = "pairs")]
+    held: BTreeMap<Predictor, Held>,
+    /// Orders of accesses that runs did not fail with.
+    succeeded: BTreeSet<Preceded>,
+    /// Numbers of each access; `None` once there were too many.
+    #[serde(with = "pairs")]
+    numbers: BTreeMap<(Actor, LocationId), Option<BTreeSet<u64>>>,
+    executed: BTreeSet<StatementId>,
+    caught: BTreeSet<StatementId>,
+}
+
+/// Runs, by how they ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Runs that failed.
+    pub failing: u64,
+    /// Runs that did not.
+    pub successful: u64,
+}
+
+impl Tally {
+    fn add(&mut self, failed: bool) {
+        if failed {
+            self.failing += 1;
+        } else {
+            self.successful += 1;
+        }
+    }
+}
+
+/// What complete runs watched.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct Watched {
+    locations: BTreeSet<LocationId>,
+    late: BTreeSet<LocationId>,
+}
+
+/// What the runs say of one predictor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Held {
+    with: Tally,
+    /// Of these, in runs that do not count for predictors that they do not show.
+    with_otherwise_silent: Tally,
+    /// Complete runs that could have shown it, but leave it open.
+    unknown: Tally,
+    /// Events after it, summed over the failing runs with it.
+    events_after: u64,
+}
+
+impl Evidence {
+    /// No runs.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a run.
+    pub fn add(&mut self, catalogue: &Catalogue, run: &Run) {
+        let observation = observe(catalogue, run);
+        let failed = run.failed.is_some();
+        let complete = run.incomplete.is_none();
+        self.runs.add(failed);
+        if complete {
+            let watched = Watched {
+                locations: run.watched.clone(),
+                late: run.late.clone(),
+            };
+            self.watched.entry(watched).or_default().add(failed);
+            for branch in &run.traced {
+                self.traced.entry(*branch).or_default().add(failed);
+            }
+        } else {
+            self.incomplete.add(failed);
+        }
+        for happened in &run.events {
+            self.executed.insert(happened.statement);
+            if matches!(happened.what, What::Access(_)) {
+                self.caught.insert(happened.statement);
+            }
+        }
+        if let Some(failed) = &run.failed {
+            self.executed.insert(failed.statement);
+            let on_stacks = run.threads.iter().flat_map(|thread| &thread.stack);
+            self.executed.extend(on_stacks);
+        } else {
+            self.succeeded.extend(observation.preceded.iter().cloned());
+        }
+        self.add_observation(run, observation, failed, complete);
+    }
+
+    fn add_observation(&mut self, run: &Run, observation: Observation, failed: bool, complete: bool) {
+        for (predictor, events_after) in observation.held {
+            if !self.takes(&predictor) {
+                continue;
+            }
+            let silent = !complete || !silence_counts(run, &predictor);
+            let held = self.held.entry(predictor).or_default();
+            held.with.add(failed);
+            if silent {
+                held.with_otherwise_silent.add(failed);
+            }
+            if failed {
+                held.events_after += events_after;
+            }
+        }
+        let open = observation.unknown.into_iter().filter(|_| complete);
+        for predictor in open.filter(|predictor| silence_counts(run, predictor)) {
+            self.held.entry(predictor).or_default().unknown.add(failed);
+        }
+    }
+
+    /// Whether a value predictor is still worth counting; forgets all numbers of an access that met too many.
+    fn takes(&mut self, predictor: &Predictor) -> bool {
+        let Predictor::Value {
+            at,
+            location,
+            test: Test::Is(number),
+            ..
+        } = predictor
+        else {
+            return true;
+        };
+        let key = (at.clone(), *location);
+        let numbers = self
+            .numbers
+            .entry(key.clone())
+            .or_insert_with(|| Some(BTreeSet::new()));
+        let Some(known) = numbers else {
+            return false;
+        };
+        known.insert(*number);
+        if known.len() <= NUMBERS {
+            return true;
+        }
+        *numbers = None;
+        self.held.retain(|other, _| {
+            !matches!(other, Predictor::Value { at, location, test: Test::Is(_), .. }
+                if (at, location) == (&key.0, &key.1))
+        });
+        false
+    }
+
+    /// All runs.
+    #[must_use]
+    pub fn runs(&self) -> Tally {
+        self.runs
+    }
+
+    /// The runs whose tracking was cut short, or that lost data.
+    #[must_use]
+    pub fn incomplete(&self) -> Tally {
+        self.incomplete
+    }
+
+    /// The predictors that held in a failing run, or could have.
+    pub fn predictors(&self) -> impl Iterator<Item = &Predictor> {
+        self.held.keys()
+    }
+
+    /// The value predictors about the same access to the same location.
+    pub(crate) fn values_from<'a>(&'a self, like: &'a Predictor) -> impl Iterator<Item = &'a Predictor> {
+        let same = move |other: &&Predictor| match (like, other) {
+            (
+                Predictor::Value { at, location, .. },
+                Predictor::Value {
+                    at: other_at,
+                    location: other_location,
+                    ..
+                },
+            ) => at == other_at && location == other_location,
+            _ => false,
+        };
+        self.held
+            .range(like..)
+            .map(|(predictor, _)| predictor)
+            .take_while(same)
+    }
+
+    /// What the runs say of a predictor.
+    #[must_use]
+    pub fn counts(&self, predictor: &Predictor) -> Counts {
+        let held = self.held.get(predictor).copied().unwrap_or_default();
+        let could = match predictor {
+            Predictor::Branch { branch, .. } => self.traced.get(branch).copied().unwrap_or_default(),
+            _ => self.watching(predictor),
+        };
+        let of = |could: u64, unknown: u64, silent: u64| could.saturating_sub(unknown) + silent;
+        Counts {
+            failing_with: held.with.failing,
+            failing: of(
+                could.failing,
+                held.unknown.failing,
+                held.with_otherwise_silent.failing,
+            ),
+            successful_with: held.with.successful,
+            successful: of(
+                could.successful,
+                held.unknown.successful,
+                held.with_otherwise_silent.successful,
+            ),
+        }
+    }
+
+    /// Complete runs whose silence about a predictor says that it did not hold.
+    fn watching(&self, predictor: &Predictor) -> Tally {
+        let locations = predictor.locations();
+        let from_the_start = matches!(predictor, Predictor::Unwritten { .. });
+        let mut all = Tally::default();
+        for (watched, tally) in &self.watched {
+            let says = |location| {
+                watched.locations.contains(location) && !(from_the_start && watched.late.contains(location))
+            };
+            if locations.iter().all(says) {
+                all.failing += tally.failing;
+                all.successful += tally.successful;
+            }
+        }
+        all
+    }
+
+    /// How many events came after a predictor in the failing runs with it, on average.
+    #[must_use]
+    pub(crate) fn events_after(&self, predictor: &Predictor) -> (u64, u64) {
+        let held = self.held.get(predictor).copied().unwrap_or_default();
+        (held.events_after, held.with.failing.max(1))
+    }
+
+    /// Whether a successful run had `first` before another thread's `second`, at one address.
+    #[must_use]
+    pub fn succeeded_with(&self, location: LocationId, first: &Actor, second: &Actor) -> bool {
+        self.succeeded.contains(&Preceded {
+            location,
+            first: first.clone(),
+            second: second.clone(),
+        })
+    }
+
+    /// Whether any tracked run executed the statement.
+    #[must_use]
+    pub fn executed(&self, statement: StatementId) -> bool {
+        self.executed.contains(&statement)
+    }
+
+    /// The statements that watchpoints caught.
+    pub fn caught(&self) -> impl Iterator<Item = StatementId> + '_ {
+        self.caught.iter().copied()
+    }
+}
+
+/// Whether a complete run that does not show a predictor says that it did not hold.
+fn silence_counts(run: &Run, predictor: &Predictor) -> bool {
+    match predictor {
+        Predictor::Branch { branch, .. } => run.traced.contains(branch),
+        Predictor::Unwritten { location, .. } => !run.late.contains(location),
+        _ => predictor
+            .locations()
+            .iter()
+            .all(|location| run.watched.contains(location)),
+    }
+}
+
+/// Maps with keys that are no strings, as lists of pairs.
+mod pairs {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<K: Serialize, V: Serialize, S: Serializer>(
+        map: &BTreeMap<K, V>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(map)
+    }
+
+    pub(super) fn deserialize<'de, K, V, D>(deserializer: D) -> Result<BTreeMap<K, V>, D::Error>
+    where
+        K: Deserialize<'de> + Ord,
+        V: Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        Ok(Vec::<(K, V)>::deserialize(deserializer)?.into_iter().collect())
+    }
+}

@@ -1,0 +1,62 @@
+//! The accesses of a run, by location and address, each statement's read-then-write made one.
+
+use std::collections::BTreeMap;
+
+use crate::run::{AccessKind, LocationId, Run, StatementId, ThreadIx, What};
+
+/// An access, as patterns see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Touch {
+    /// Its place in [`Run::events`]; the write's, where a read and a write were made one.
+    pub event: usize,
+    pub thread: ThreadIx,
+    pub statement: StatementId,
+    pub kind: AccessKind,
+    pub value: Option<u64>,
+    pub before: Option<u64>,
+    pub uncertain: bool,
+}
+
+/// Every location's accesses at every address. Events of locations that the run does not say it watched are left
+/// out: it says nothing about them.
+pub(crate) fn by_address(run: &Run) -> BTreeMap<(LocationId, u64), Vec<Touch>> {
+    let mut all: BTreeMap<(LocationId, u64), Vec<Touch>> = BTreeMap::new();
+    for (event, happened) in run.events.iter().enumerate() {
+        let What::Access(access) = happened.what else {
+            continue;
+        };
+        if !run.watched.contains(&access.location) {
+            continue;
+        }
+        let touches = all.entry((access.location, access.addr)).or_default();
+        let touch = Touch {
+            event,
+            thread: happened.thread,
+            statement: happened.statement,
+            kind: access.kind,
+            value: access.value,
+            before: access.before,
+            uncertain: happened.uncertain,
+        };
+        match touches.last_mut() {
+            Some(last) if continues(last, &touch) => {
+                *last = Touch {
+                    kind: AccessKind::ReadWrite,
+                    before: last.value,
+                    uncertain: last.uncertain || touch.uncertain,
+                    ..touch
+                };
+            }
+            _ => touches.push(touch),
+        }
+    }
+    all
+}
+
+/// Whether `write` is the second half of what a statement began with `read`.
+fn continues(read: &Touch, write: &Touch) -> bool {
+    read.thread == write.thread
+        && read.statement == write.statement
+        && read.kind == AccessKind::Read
+        && write.kind == AccessKind::Write
+}

@@ -1,0 +1,215 @@
+//! What one run says of predictors.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::accesses::Touch;
+use super::interleaving::{Found, Pass};
+use super::{Actor, Predictor, Role, accesses, cycle, values};
+use crate::run::{Catalogue, LocationId, Run, StatementId, ThreadIx, What};
+
+/// Statements of one address whose order among one another is remembered.
+const ORDERED: usize = 64;
+
+/// What a run says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observation {
+    /// The predictors that held, each with the number of events that came after the last access of its last instance.
+    pub held: BTreeMap<Predictor, u64>,
+    /// Predictors of which it is not known whether they held: the order of events that they depend on is uncertain.
+    pub unknown: BTreeSet<Predictor>,
+    /// Accesses of different threads to one address that came in this order, not necessarily one after the other.
+    pub preceded: BTreeSet<Preceded>,
+}
+
+/// An access that came before another thread's to the same address.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+pub struct Preceded {
+    /// To what.
+    pub location: LocationId,
+    /// The earlier.
+    pub first: Actor,
+    /// The later.
+    pub second: Actor,
+}
+
+#[derive(Default)]
+struct Collector {
+    held: HashMap<Predictor<u16>, usize>,
+    unknown: HashMap<Predictor<u16>, ()>,
+}
+
+impl Found for Collector {
+    fn found(&mut self, predictor: Predictor<u16>, events: &[usize], certain: bool) {
+        let event = events.iter().copied().max().unwrap_or(0);
+        if certain {
+            let last = self.held.entry(predictor).or_insert(event);
+            *last = (*last).max(event);
+        } else {
+            self.unknown.insert(predictor, ());
+        }
+    }
+}
+
+/// Looks for one predictor, and keeps its last instance.
+struct Locator<'a> {
+    wanted: &'a Predictor<u16>,
+    events: Option<Vec<usize>>,
+}
+
+impl Found for Locator<'_> {
+    fn found(&mut self, predictor: Predictor<u16>, events: &[usize], certain: bool) {
+        let later = |known: &Vec<usize>| events.iter().max() > known.iter().max();
+        if certain && predictor == *self.wanted && self.events.as_ref().is_none_or(later) {
+            self.events = Some(events.to_vec());
+        }
+    }
+}
+
+/// The roles of a run's threads, by number.
+struct Roles {
+    names: Vec<Role>,
+    of: Vec<u16>,
+}
+
+impl Roles {
+    fn new(run: &Run) -> Self {
+        let mut names: Vec<Role> = run.threads.iter().map(|thread| thread.role.clone()).collect();
+        names.sort();
+        names.dedup();
+        let number =
+            |role: &Role| u16::try_from(names.partition_point(|name| name < role)).unwrap_or(u16::MAX);
+        let of = run.threads.iter().map(|thread| number(&thread.role)).collect();
+        Self { names, of }
+    }
+
+    fn name(&self, role: u16) -> Role {
+        self.names
+            .get(usize::from(role))
+            .cloned()
+            .unwrap_or_else(|| "".into())
+    }
+}
+
+fn look(
+    catalogue: &Catalogue,
+    run: &Run,
+    roles: &Roles,
+    touches: &BTreeMap<(LocationId, u64), Vec<Touch>>,
+    out: &mut impl Found,
+) {
+    for ((location, _), list) in touches {
+        Pass {
+            location: *location,
+            roles: &roles.of,
+            from_the_start: !run.late.contains(location) && run.incomplete.is_none(),
+        }
+        .run(list, out);
+    }
+    values::find(catalogue, run, &roles.of, out);
+    cycle::find(run, touches, &roles.of, out);
+    for (event, happened) in run.events.iter().enumerate() {
+        if let What::Branch(branch, way) = happened.what
+            && run.traced.contains(&branch)
+        {
+            let role = roles.of.get(happened.thread.0 as usize).copied().unwrap_or(0);
+            out.found(Predictor::Branch { branch, way, role }, &[event], true);
+        }
+    }
+}
+
+/// The events of a predictor's last instance in a run, in the order of its pattern.
+#[must_use]
+pub fn locate(catalogue: &Catalogue, run: &Run, predictor: &Predictor) -> Option<Vec<usize>> {
+    let roles = Roles::new(run);
+    let touches = accesses::by_address(run);
+    let missing = Cell::new(false);
+    let wanted = predictor.map_roles(|role| {
+        let at = roles.names.iter().position(|name| name == role);
+        missing.set(missing.get() || at.is_none());
+        at.and_then(|at| u16::try_from(at).ok()).unwrap_or(u16::MAX)
+    });
+    if missing.get() {
+        return None;
+    }
+    let mut locator = Locator {
+        wanted: &wanted,
+        events: None,
+    };
+    look(catalogue, run, &roles, &touches, &mut locator);
+    locator.events
+}
+
+/// Looks at one run.
+#[must_use]
+pub fn observe(catalogue: &Catalogue, run: &Run) -> Observation {
+    let roles = Roles::new(run);
+    let touches = accesses::by_address(run);
+    let mut collector = Collector::default();
+    look(catalogue, run, &roles, &touches, &mut collector);
+    let name = |role: &u16| roles.name(*role);
+
+    let after = |event: usize| (run.events.len() - 1 - event) as u64;
+    let mut observation = Observation::default();
+    for (predictor, event) in collector.held {
+        observation.held.insert(predictor.map_roles(name), after(event));
+    }
+    for predictor in collector.unknown.into_keys() {
+        let predictor = predictor.map_roles(name);
+        if !observation.held.contains_key(&predictor) {
+            observation.unknown.insert(predictor);
+        }
+    }
+    for ((location, _), list) in &touches {
+        let role = |thread: ThreadIx| {
+            run.threads
+                .get(thread.0 as usize)
+                .map(|thread| thread.role.clone())
+        };
+        for (first, second) in orders(list) {
+            let (Some(a), Some(b)) = (role(first.0), role(second.0)) else {
+                continue;
+            };
+            observation.preceded.insert(Preceded {
+                location: *location,
+                first: Actor {
+                    statement: first.1,
+                    role: a,
+                },
+                second: Actor {
+                    statement: second.1,
+                    role: b,
+                },
+            });
+        }
+    }
+    observation
+}
+
+type Doer = (ThreadIx, StatementId);
+
+/// Pairs of different threads' statements of which the one came before the other at least once.
+fn orders(list: &[Touch]) -> Vec<(Doer, Doer)> {
+    let mut spans: Vec<(Doer, usize, usize)> = Vec::new();
+    let mut places: HashMap<Doer, usize> = HashMap::new();
+    for touch in list.iter().filter(|touch| !touch.uncertain) {
+        let doer = (touch.thread, touch.statement);
+        if let Some(&place) = places.get(&doer) {
+            if let Some(span) = spans.get_mut(place) {
+                span.2 = touch.event;
+            }
+        } else if spans.len() < ORDERED {
+            places.insert(doer, spans.len());
+            spans.push((doer, touch.event, touch.event));
+        }
+    }
+    let mut pairs = Vec::new();
+    for (a, first, _) in &spans {
+        for (b, _, last) in &spans {
+            if a.0 != b.0 && first < last {
+                pairs.push((*a, *b));
+            }
+        }
+    }
+    pairs
+}

@@ -1,0 +1,177 @@
+//! Order and atomicity: one pass over the accesses to one address.
+//!
+//! The pass remembers what patterns can still refer to: the last write, the reads since, every thread's last access,
+//! and the different accesses (thread, statement, kind) by how recent they are. The latter two are bounded, so the
+//! pass is linear in the accesses.
+
+use std::collections::HashMap;
+
+use super::accesses::Touch;
+use super::{Actor, AtomicityPattern, OrderPattern, Predictor};
+use crate::run::{LocationId, ThreadIx};
+
+/// Different accesses that are remembered at once. What is farther back than this many others is not looked at.
+const REMEMBERED: usize = 64;
+
+/// What the pass finds. `true` says that the order that it depends on is certain.
+pub(crate) trait Found {
+    /// A predictor's instance: its events, in the order of the pattern.
+    fn found(&mut self, predictor: Predictor<u16>, events: &[usize], certain: bool);
+}
+
+/// The accesses to one address.
+pub(crate) struct Pass<'a> {
+    pub location: LocationId,
+    pub roles: &'a [u16],
+    /// Whether all accesses from the start on are here, so that a first read is one that nothing preceded.
+    pub from_the_start: bool,
+}
+
+#[derive(Default)]
+struct State {
+    last_write: Option<Touch>,
+    reads_since: Vec<Touch>,
+    last_of: HashMap<ThreadIx, Touch>,
+    recent: Vec<Touch>,
+}
+
+impl Pass<'_> {
+    fn actor(&self, touch: &Touch) -> Actor<u16> {
+        Actor {
+            statement: touch.statement,
+            role: self.roles.get(touch.thread.0 as usize).copied().unwrap_or(0),
+        }
+    }
+
+    /// Looks at all of them.
+    pub(crate) fn run(&self, touches: &[Touch], out: &mut impl Found) {
+        let mut state = State::default();
+        for (at, touch) in touches.iter().enumerate() {
+            self.order(&state, touch, out);
+            self.atomicity(&state, touch, out);
+            if let Some(next) = touches.get(at + 1) {
+                self.the_other_way_round(touch, next, out);
+            }
+            state.after(touch);
+        }
+    }
+
+    fn pair(&self, pattern: OrderPattern, first: &Touch, second: &Touch) -> Predictor<u16> {
+        Predictor::Order {
+            pattern,
+            location: self.location,
+            first: self.actor(first),
+            second: self.actor(second),
+        }
+    }
+
+    fn order(&self, state: &State, touch: &Touch, out: &mut impl Found) {
+        let foreign = |other: &&Touch| other.thread != touch.thread;
+        let mut emit = |pattern, first: &Touch| {
+            let certain = !first.uncertain && !touch.uncertain;
+            let events = [first.event, touch.event];
+            out.found(self.pair(pattern, first, touch), &events, certain);
+        };
+        if touch.kind.reads()
+            && let Some(write) = state.last_write.as_ref().filter(foreign)
+        {
+            emit(OrderPattern::Wr, write);
+        }
+        if touch.kind.writes() {
+            for read in state.reads_since.iter().filter(foreign) {
+                emit(OrderPattern::Rw, read);
+            }
+            let unread = state.reads_since.is_empty() && !touch.kind.reads();
+            if let Some(write) = state.last_write.as_ref().filter(foreign).filter(|_| unread) {
+                emit(OrderPattern::Ww, write);
+            }
+        }
+        if touch.kind.reads() && state.last_write.is_none() && self.from_the_start {
+            let unwritten = Predictor::Unwritten {
+                location: self.location,
+                read: self.actor(touch),
+            };
+            out.found(unwritten, &[touch.event], !touch.uncertain);
+        }
+    }
+
+    /// Where the order of two neighbours is not certain, the predictors that would hold in the other order may hold.
+    fn the_other_way_round(&self, one: &Touch, next: &Touch, out: &mut impl Found) {
+        if one.thread == next.thread || !(one.uncertain && next.uncertain) {
+            return;
+        }
+        let kinds = [
+            (OrderPattern::Wr, next.kind.writes() && one.kind.reads()),
+            (OrderPattern::Rw, next.kind.reads() && one.kind.writes()),
+            (OrderPattern::Ww, next.kind.writes() && one.kind.writes()),
+        ];
+        for (pattern, _) in kinds.into_iter().filter(|(_, possible)| *possible) {
+            out.found(self.pair(pattern, next, one), &[next.event, one.event], false);
+        }
+    }
+
+    fn atomicity(&self, state: &State, touch: &Touch, out: &mut impl Found) {
+        let Some(own) = state.last_of.get(&touch.thread) else {
+            return;
+        };
+        let between = state
+            .recent
+            .iter()
+            .rev()
+            .take_while(|other| other.event > own.event);
+        for other in between.filter(|other| other.thread != touch.thread) {
+            let Some(pattern) = AtomicityPattern::of(own.kind, other.kind, touch.kind) else {
+                continue;
+            };
+            if pattern != AtomicityPattern::Wrw && undisturbed(own, other, touch) {
+                continue;
+            }
+            let predictor = Predictor::Atomicity {
+                pattern,
+                location: self.location,
+                first: self.actor(own),
+                between: self.actor(other),
+                second: self.actor(touch),
+            };
+            let certain = !own.uncertain && !other.uncertain && !touch.uncertain;
+            out.found(predictor, &[own.event, other.event, touch.event], certain);
+        }
+    }
+}
+
+/// Whether the second access met what the first had left, although another thread wrote between. Where values are not
+/// known, it is taken not to have.
+fn undisturbed(first: &Touch, between: &Touch, second: &Touch) -> bool {
+    let met = match (second.kind.writes(), second.before) {
+        (true, Some(before)) => Some(before),
+        (true, None) => between.value,
+        (false, _) => second.value,
+    };
+    first.value.is_some() && first.value == met
+}
+
+impl State {
+    fn after(&mut self, touch: &Touch) {
+        if touch.kind.writes() {
+            self.last_write = Some(*touch);
+            self.reads_since.clear();
+        } else {
+            remember(&mut self.reads_since, touch);
+        }
+        self.last_of.insert(touch.thread, *touch);
+        remember(&mut self.recent, touch);
+    }
+}
+
+/// Puts an access at the end of a list that has each (thread, statement, kind) once.
+fn remember(list: &mut Vec<Touch>, touch: &Touch) {
+    let same = |other: &Touch| {
+        (other.thread, other.statement, other.kind) == (touch.thread, touch.statement, touch.kind)
+    };
+    if let Some(at) = list.iter().rposition(same) {
+        list.remove(at);
+    } else if list.len() == REMEMBERED {
+        list.remove(0);
+    }
+    list.push(*touch);
+}

@@ -1,0 +1,357 @@
+//! Predictors: what can separate failing from successful runs.
+//!
+//! A predictor's identity is static (statements, the roles of threads, a location of the plan), so that the runs of
+//! different processes and hosts add up. [`observe`](extract::observe) says of one run which predictors held in it,
+//! and of which that is not known.
+//!
+//! What the patterns mean, exactly. All are about the accesses to one location at one address, in their order:
+//!
+//! - `WR`: a read returned what another thread had written last. `RW`: the next write after a read is another
+//!   thread's. `WW`: a write was replaced by another thread's before anybody had read it.
+//! - `-R`: a read that no write of this run came before. It says something only if another thread's write does in
+//!   successful runs; whether it does, the evidence knows.
+//! - `RWR`, `WWR`, `RWW`, `WRW`: two accesses of one thread that follow one another, with another thread's between.
+//!   Where the other's is a write, it must have shown: a second access that met the value that the first left was not
+//!   disturbed.
+//! - `deadlock`: threads of a hanging run each ended in an access to what another one of them had written last.
+//!
+//! An access that reads and writes acts as both; a pattern is named once, by its write where it can be named by either
+//! at its ends. A statement that reads and then writes (`n++` without optimisation) is one access if nothing came
+//! between, so that optimised and unoptimised code agree.
+
+mod accesses;
+mod cycle;
+pub mod extract;
+mod interleaving;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::run::{AccessKind, BranchId, LocationId, StatementId, Way};
+use crate::sketch::PredictorKind;
+
+/// A thread's kind: the name of its start routine.
+pub type Role = Arc<str>;
+
+/// A statement, executed by a thread of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Actor<R = Role> {
+    /// The statement.
+    pub statement: StatementId,
+    /// Who executes it.
+    pub role: R,
+}
+
+/// Something that held in a run, or did not.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Predictor<R = Role> {
+    /// A branch went one way at least once.
+    Branch {
+        /// The branch.
+        branch: BranchId,
+        /// The way.
+        way: Way,
+        /// Who took it.
+        role: R,
+    },
+    /// An access met a value.
+    Value {
+        /// The access.
+        at: Actor<R>,
+        /// To what.
+        location: LocationId,
+        /// What is said of the value.
+        test: Test,
+        /// Of which execution it is said.
+        when: When,
+    },
+    /// `-R`.
+    Unwritten {
+        /// What was read.
+        location: LocationId,
+        /// The read.
+        read: Actor<R>,
+    },
+    /// Two threads' accesses in one order.
+    Order {
+        /// Which accesses.
+        pattern: OrderPattern,
+        /// To what.
+        location: LocationId,
+        /// The one that came first.
+        first: Actor<R>,
+        /// The other thread's.
+        second: Actor<R>,
+    },
+    /// A thread's two accesses with another thread's between.
+    Atomicity {
+        /// Which accesses.
+        pattern: AtomicityPattern,
+        /// To what.
+        location: LocationId,
+        /// The first of the pair.
+        first: Actor<R>,
+        /// The other thread's.
+        between: Actor<R>,
+        /// The second of the pair.
+        second: Actor<R>,
+    },
+    /// Threads that wait for one another.
+    Deadlock {
+        /// Each waits for the next, the last for the first; the smallest comes first.
+        waits: Vec<Wait<R>>,
+    },
+}
+
+/// One thread of a deadlock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Wait<R = Role> {
+    /// What it wants.
+    pub location: LocationId,
+    /// Where it waits.
+    pub wants: Actor<R>,
+    /// Where the next thread got it.
+    pub held_since: Actor<R>,
+}
+
+/// What is said of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Test {
+    /// It is zero, null or false.
+    Zero,
+    /// It is negative.
+    Negative,
+    /// It is this one, cut to the location's width.
+    Is(u64),
+}
+
+/// Of which execution of a statement something is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum When {
+    /// Of some.
+    Ever,
+    /// Of the last.
+    Last,
+}
+
+/// Two threads' accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum OrderPattern {
+    /// A read returned another thread's write.
+    Wr,
+    /// A write came after another thread's read.
+    Rw,
+    /// A write replaced another thread's that nobody had read.
+    Ww,
+}
+
+/// A thread's two accesses and another's between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum AtomicityPattern {
+    /// Two reads see different values.
+    Rwr,
+    /// A thread does not read what it wrote.
+    Wwr,
+    /// A write is based on a value that is no longer true.
+    Rww,
+    /// A state that was not meant to be seen is read.
+    Wrw,
+}
+
+impl OrderPattern {
+    /// As people write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Wr => "WR",
+            Self::Rw => "RW",
+            Self::Ww => "WW",
+        }
+    }
+}
+
+impl AtomicityPattern {
+    /// As people write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rwr => "RWR",
+            Self::Wwr => "WWR",
+            Self::Rww => "RWW",
+            Self::Wrw => "WRW",
+        }
+    }
+
+    /// The pattern that three accesses make, if they make one.
+    #[must_use]
+    pub fn of(first: AccessKind, between: AccessKind, second: AccessKind) -> Option<Self> {
+        if between.writes() {
+            match (first.reads(), first.writes(), second.reads(), second.writes()) {
+                (true, _, _, true) => return Some(Self::Rww),
+                (_, true, true, _) => return Some(Self::Wwr),
+                (true, _, true, _) => return Some(Self::Rwr),
+                _ => {}
+            }
+        }
+        (between.reads() && first.writes() && second.writes()).then_some(Self::Wrw)
+    }
+}
+
+impl<R> Predictor<R> {
+    /// What it is about.
+    #[must_use]
+    pub fn kind(&self) -> PredictorKind {
+        match self {
+            Self::Branch { .. } => PredictorKind::Branch,
+            Self::Value { .. } => PredictorKind::Value,
+            Self::Unwritten { .. } | Self::Order { .. } | Self::Deadlock { .. } => PredictorKind::Order,
+            Self::Atomicity { .. } => PredictorKind::Atomicity,
+        }
+    }
+
+    /// Its pattern's name.
+    #[must_use]
+    pub fn pattern(&self) -> Option<&'static str> {
+        match self {
+            Self::Branch { .. } | Self::Value { .. } => None,
+            Self::Unwritten { .. } => Some("-R"),
+            Self::Order { pattern, .. } => Some(pattern.name()),
+            Self::Atomicity { pattern, .. } => Some(pattern.name()),
+            Self::Deadlock { .. } => Some("deadlock"),
+        }
+    }
+
+    /// The locations that a run must have watched to say something about it.
+    #[must_use]
+    pub fn locations(&self) -> Vec<LocationId> {
+        match self {
+            Self::Branch { .. } => Vec::new(),
+            Self::Value { location, .. }
+            | Self::Unwritten { location, .. }
+            | Self::Order { location, .. }
+            | Self::Atomicity { location, .. } => vec![*location],
+            Self::Deadlock { waits } => waits.iter().map(|wait| wait.location).collect(),
+        }
+    }
+
+    /// Its accesses, in the order of the pattern. None for a branch, whose statement the catalogue knows.
+    #[must_use]
+    pub fn accesses(&self) -> Vec<(&Actor<R>, LocationId, Option<AccessKind>)> {
+        use AccessKind::{Read, Write};
+        match self {
+            Self::Branch { .. } => Vec::new(),
+            Self::Value { at, location, .. } => vec![(at, *location, None)],
+            Self::Unwritten { location, read } => vec![(read, *location, Some(Read))],
+            Self::Order {
+                pattern,
+                location,
+                first,
+                second,
+            } => {
+                let (a, b) = match pattern {
+                    OrderPattern::Wr => (Write, Read),
+                    OrderPattern::Rw => (Read, Write),
+                    OrderPattern::Ww => (Write, Write),
+                };
+                vec![(first, *location, Some(a)), (second, *location, Some(b))]
+            }
+            Self::Atomicity {
+                pattern,
+                location,
+                first,
+                between,
+                second,
+            } => {
+                let (a, b, c) = match pattern {
+                    AtomicityPattern::Rwr => (Read, Write, Read),
+                    AtomicityPattern::Wwr => (Write, Write, Read),
+                    AtomicityPattern::Rww => (Read, Write, Write),
+                    AtomicityPattern::Wrw => (Write, Read, Write),
+                };
+                vec![
+                    (first, *location, Some(a)),
+                    (between, *location, Some(b)),
+                    (second, *location, Some(c)),
+                ]
+            }
+            Self::Deadlock { waits } => {
+                let held = waits.iter().map(|wait| (&wait.held_since, wait.location, None));
+                held.chain(waits.iter().map(|wait| (&wait.wants, wait.location, None)))
+                    .collect()
+            }
+        }
+    }
+
+    /// The same with other names for the roles.
+    fn map_roles<S>(&self, mut name: impl FnMut(&R) -> S) -> Predictor<S> {
+        let mut actor = |actor: &Actor<R>| Actor {
+            statement: actor.statement,
+            role: name(&actor.role),
+        };
+        match self {
+            Self::Branch { branch, way, role } => Predictor::Branch {
+                branch: *branch,
+                way: *way,
+                role: name(role),
+            },
+            Self::Value {
+                at,
+                location,
+                test,
+                when,
+            } => Predictor::Value {
+                at: actor(at),
+                location: *location,
+                test: *test,
+                when: *when,
+            },
+            Self::Unwritten { location, read } => Predictor::Unwritten {
+                location: *location,
+                read: actor(read),
+            },
+            Self::Order {
+                pattern,
+                location,
+                first,
+                second,
+            } => Predictor::Order {
+                pattern: *pattern,
+                location: *location,
+                first: actor(first),
+                second: actor(second),
+            },
+            Self::Atomicity {
+                pattern,
+                location,
+                first,
+                between,
+                second,
+            } => Predictor::Atomicity {
+                pattern: *pattern,
+                location: *location,
+                first: actor(first),
+                between: actor(between),
+                second: actor(second),
+            },
+            Self::Deadlock { waits } => Predictor::Deadlock {
+                waits: waits
+                    .iter()
+                    .map(|wait| Wait {
+                        location: wait.location,
+                        wants: actor(&wait.wants),
+                        held_since: actor(&wait.held_since),
+                    })
+                    .collect(),
+            },
+        }
+    }
+}

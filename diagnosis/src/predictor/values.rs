@@ -1,0 +1,90 @@
+//! Values: what accesses met.
+
+use std::collections::BTreeMap;
+
+use super::{Actor, Predictor, Test, When};
+use crate::run::{Catalogue, LocationId, Run, Shape, What};
+
+use super::interleaving::Found;
+
+/// Different values of one access that are told apart in a run. One that meets more is not about a value.
+const DISTINCT: usize = 16;
+
+/// A value, cut to the width of its location.
+pub(crate) fn cut(value: u64, width: u32) -> u64 {
+    match width {
+        0 | 8.. => value,
+        width => value & ((1 << (width * 8)) - 1),
+    }
+}
+
+fn tests(value: u64, width: u32, shape: Shape) -> Option<Test> {
+    let value = cut(value, width);
+    if value == 0 {
+        return Some(Test::Zero);
+    }
+    let bits = width.clamp(1, 8) * 8;
+    match shape {
+        // An address and a fraction are each run's own.
+        Shape::Pointer | Shape::Float => None,
+        Shape::Signed if value >> (bits - 1) == 1 => Some(Test::Negative),
+        _ => Some(Test::Is(value)),
+    }
+}
+
+#[derive(Default)]
+struct Met {
+    /// Each test's last event.
+    ever: BTreeMap<Test, usize>,
+    too_many: bool,
+    last: Option<(Option<Test>, usize)>,
+}
+
+/// Finds the value predictors of a run.
+pub(crate) fn find(catalogue: &Catalogue, run: &Run, roles: &[u16], out: &mut impl Found) {
+    let mut all: BTreeMap<(Actor<u16>, LocationId), Met> = BTreeMap::new();
+    for (event, happened) in run.events.iter().enumerate() {
+        let What::Access(access) = happened.what else {
+            continue;
+        };
+        let (Some(value), Some(info)) = (access.value, catalogue.locations.get(access.location.0 as usize))
+        else {
+            continue;
+        };
+        if !run.watched.contains(&access.location) {
+            continue;
+        }
+        let actor = Actor {
+            statement: happened.statement,
+            role: roles.get(happened.thread.0 as usize).copied().unwrap_or(0),
+        };
+        let met = all.entry((actor, access.location)).or_default();
+        let test = tests(value, info.width, info.shape);
+        if let Some(test) = test {
+            met.ever.insert(test, event);
+            met.too_many |= met.ever.len() > DISTINCT;
+            if met.too_many {
+                met.ever.retain(|test, _| !matches!(test, Test::Is(_)));
+            }
+        }
+        met.last = Some((test, event));
+    }
+    for ((at, location), met) in all {
+        let last = met
+            .last
+            .and_then(|(test, event)| Some((test?, event, When::Last)));
+        let ever = met
+            .ever
+            .into_iter()
+            .map(|(test, event)| (test, event, When::Ever));
+        for (test, event, when) in ever.chain(last) {
+            let predictor = Predictor::Value {
+                at,
+                location,
+                test,
+                when,
+            };
+            out.found(predictor, &[event], true);
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Which predictor is the root cause.
+//!
+//! Predictors are ranked by their F-measure (β = 0.5), compared exactly. Many tie: if a thread reads a pointer that
+//! another one has cleared, then the order of the two, the null that was read and the branch that was taken because of it all
+//! separate failing from successful runs perfectly. What people call the cause is found among them by these rules, in
+//! this order.
+//!
+//! 1. *An explanation over a symptom.* An interleaving explains the failure if successful runs have the same accesses
+//!    in another order: then the order is what made the difference. For an order predictor that is the opposite order.
+//!    For an atomicity predictor it is *both* serial ones, the other thread's access before the pair and after it. If
+//!    only one of them succeeds, the pair does not matter but the order does, and the order predictor that it contains
+//!    is the explanation: a queue that is destroyed between two uses must not be destroyed before any use.
+//!    Where the other thread's write comes before a pair that begins with a read, the read must have returned it.
+//! 2. *Threads over values and branches.* A value and a branch tell what a thread did with what it got.
+//! 3. *The longer pattern over the shorter one.*
+//! 4. *One that shows in the values over one that does not:* its last read returned a value that separates the runs as
+//!    well as it does itself. Of two fields that were cleared too early, the one whose null was followed counts.
+//! 5. *Nearer to the failure,* by the events after it in the failing runs with it.
+//!
+//! Among values and branches alone (a sequential bug), rule 1 reads: what only restates the failure comes last. That a
+//! thread took the branch to the failing statement, or that the failing statement met a null, follows from the failure
+//! itself; a branch or a value before it is where the runs parted. Being a particular number says less than being
+//! null or negative, and comes after everything else: some number always separates few runs.
+
+use std::cmp::Ordering;
+
+use crate::evidence::Evidence;
+use crate::predictor::{Actor, AtomicityPattern, OrderPattern, Predictor, Test, When};
+use crate::run::{Catalogue, LocationId, StatementId};
+use crate::sketch::Why;
+use crate::statistics::Counts;
+
+/// A predictor with its standing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ranked {
+    /// The predictor.
+    pub predictor: Predictor,
+    /// What the runs say of it.
+    pub counts: Counts,
+    /// Successful runs show that another order of the same accesses does not fail.
+    pub explains: bool,
+    /// How it compares with others that have the same F-measure; less is better.
+    standing: Standing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Standing {
+    class: u8,
+    /// Longer is better.
+    length: usize,
+    shows_in_values: bool,
+    /// Events after it in the failing runs with it: their sum, and how many runs.
+    events_after: (u64, u64),
+}
+
+impl Standing {
+    fn compare(&self, other: &Self) -> Ordering {
+        let near = |(sum, runs): (u64, u64), (sum2, runs2): (u64, u64)| {
+            (u128::from(sum) * u128::from(runs2)).cmp(&(u128::from(sum2) * u128::from(runs)))
+        };
+        self.class
+            .cmp(&other.class)
+            .then(other.length.cmp(&self.length))
+            .then(other.shows_in_values.cmp(&self.shows_in_values))
+            .then(near(self.events_after, other.events_after))
+    }
+}
+
+/// Ranks the predictors that held in a failing run, best first.
+///
+/// `failing` is the failing statement.
+#[must_use]
+pub fn rank(catalogue: &Catalogue, evidence: &Evidence, failing: StatementId) -> Vec<Ranked> {
+    let judge = Judge {
+        catalogue,
+        evidence,
+        failing,
+    };
+    let mut ranked: Vec<Ranked> = evidence
+        .predictors()
+        .filter_map(|predictor| judge.standing(predictor))
+        .collect();
+    ranked.sort_by(|a, b| {
+        b.counts
+            .compare_f(&a.counts)
+            .then_with(|| a.standing.compare(&b.standing))
+            .then_with(|| a.predictor.cmp(&b.predictor))
+    });
+    ranked
+}
+
+struct Judge<'a> {
+    catalogue: &'a Catalogue,
+    evidence: &'a Evidence,
+    failing: StatementId,
+}
+
+impl Judge<'_> {
+    fn standing(&self, predictor: &Predictor) -> Option<Ranked> {
+        let counts = self.evidence.counts(predictor);
+        if counts.failing_with == 0 {
+            return None;
+        }
+        if let Predictor::Unwritten { location, read } = predictor
+            && self.expected_writes(*location, read).is_empty()
+        {
+            return None;
+        }
+        let explains = self.explains(predictor);
+        let length = match predictor {
+            Predictor::Branch { .. } | Predictor::Value { .. } | Predictor::Unwritten { .. } => 1,
+            Predictor::Order { .. } => 2,
+            Predictor::Atomicity { .. } => 3,
+            Predictor::Deadlock { waits } => 2 * waits.len(),
+        };
+        Some(Ranked {
+            predictor: predictor.clone(),
+            counts,
+            explains,
+            standing: Standing {
+                class: self.class(predictor, explains),
+                length,
+                shows_in_values: self.shows_in_values(predictor, &counts),
+                events_after: self.evidence.events_after(predictor),
+            },
+        })
+    }
+
+    /// Rules 1 and 2.
+    fn class(&self, predictor: &Predictor, explains: bool) -> u8 {
+        let restates = |statement| self.restates(statement);
+        match predictor {
+            Predictor::Value {
+                test: Test::Is(_), ..
+            } => 6,
+            Predictor::Value { at, .. } if restates(at.statement) => 5,
+            Predictor::Value { .. } => 3,
+            Predictor::Branch { branch, .. } => {
+                let info = self.catalogue.branches.get(branch.0 as usize);
+                if info.is_some_and(|info| restates(info.statement)) {
+                    4
+                } else {
+                    2
+                }
+            }
+            _ if explains => 0,
+            _ => 1,
+        }
+    }
+
+    /// Whether a statement is the failing one, or decides on nothing but it.
+    fn restates(&self, statement: StatementId) -> bool {
+        let because = self
+            .catalogue
+            .statements
+            .get(statement.0 as usize)
+            .and_then(|info| info.because);
+        statement == self.failing
+            || because.is_some_and(|because| because.of == self.failing && because.why == Why::Control)
+    }
+
+    fn explains(&self, predictor: &Predictor) -> bool {
+        match predictor {
+            Predictor::Branch { .. } | Predictor::Value { .. } => false,
+            Predictor::Unwritten { .. } | Predictor::Deadlock { .. } => true,
+            Predictor::Order {
+                location,
+                first,
+                second,
+                ..
+            } => self.evidence.succeeded_with(*location, second, first),
+            Predictor::Atomicity {
+                location,
+                first,
+                between,
+                second,
+                pattern,
+            } => {
+                let begins_with_read = !matches!(pattern, AtomicityPattern::Wwr | AtomicityPattern::Wrw);
+                let before = self.returned(*location, between, first)
+                    || !begins_with_read && self.evidence.succeeded_with(*location, between, first);
+                before && self.evidence.succeeded_with(*location, second, between)
+            }
+        }
+    }
+
+    /// Whether a successful run had `read` return what `write` wrote.
+    fn returned(&self, location: LocationId, write: &Actor, read: &Actor) -> bool {
+        let wr = order(OrderPattern::Wr, location, write, read);
+        self.evidence.counts(&wr).successful_with > 0
+    }
+
+    /// The other threads' writes that a read returns in successful runs.
+    fn expected_writes(&self, location: LocationId, read: &Actor) -> Vec<Actor> {
+        expected_writes(self.evidence, location, read)
+    }
+
+    /// Rule 4.
+    fn shows_in_values(&self, predictor: &Predictor, counts: &Counts) -> bool {
+        let accesses = predictor.accesses();
+        let Some((actor, location, _)) = accesses.last() else {
+            return false;
+        };
+        let start = Predictor::Value {
+            at: (*actor).clone(),
+            location: *location,
+            test: Test::Zero,
+            when: When::Ever,
+        };
+        self.evidence
+            .values_from(&start)
+            .any(|value| self.evidence.counts(value).compare_f(counts) != Ordering::Less)
+    }
+}
+
+fn order(pattern: OrderPattern, location: LocationId, first: &Actor, second: &Actor) -> Predictor {
+    Predictor::Order {
+        pattern,
+        location,
+        first: first.clone(),
+        second: second.clone(),
+    }
+}
+
+/// The other threads' writes that a read returns in successful runs: what a read that came too early should have waited
+/// for.
+#[must_use]
+pub fn expected_writes(evidence: &Evidence, location: LocationId, read: &Actor) -> Vec<Actor> {
+    evidence
+        .predictors()
+        .filter_map(|predictor| match predictor {
+            Predictor::Order {
+                pattern: OrderPattern::Wr,
+                location: at,
+                first,
+                second,
+            } if *at == location && second == read => {
+                (evidence.counts(predictor).successful_with > 0).then(|| first.clone())
+            }
+            _ => None,
+        })
+        .collect()
+}

@@ -1,0 +1,157 @@
+//! Counts of runs, and what they say.
+
+use std::cmp::Ordering;
+
+use serde::{Deserialize, Serialize};
+
+/// In how many runs a predictor held, of how many that could have shown it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Failing runs in which it held.
+    pub failing_with: u64,
+    /// Failing runs that could have shown it.
+    pub failing: u64,
+    /// Successful runs in which it held.
+    pub successful_with: u64,
+    /// Successful runs that could have shown it.
+    pub successful: u64,
+}
+
+impl Counts {
+    /// Failing runs with it / runs with it. Zero where no run has it.
+    #[must_use]
+    pub fn precision(&self) -> f64 {
+        ratio(self.failing_with, self.failing_with + self.successful_with)
+    }
+
+    /// Failing runs with it / failing runs.
+    #[must_use]
+    pub fn recall(&self) -> f64 {
+        ratio(self.failing_with, self.failing)
+    }
+
+    /// The F-measure with β = 0.5: precision counts twice as much as recall.
+    #[must_use]
+    pub fn f(&self) -> f64 {
+        let (above, below) = self.fraction();
+        ratio(above, below)
+    }
+
+    /// The F-measure as a fraction of integers, so that equal counts are equal and no rounding breaks a tie:
+    /// (1 + β²)·tp / ((1 + β²)·tp + β²·fn + fp), times four.
+    fn fraction(&self) -> (u64, u64) {
+        let missed = self.failing.saturating_sub(self.failing_with);
+        let above = self.failing_with.saturating_mul(5);
+        (above, above + missed + self.successful_with.saturating_mul(4))
+    }
+
+    /// Compares F-measures, exactly.
+    #[must_use]
+    pub fn compare_f(&self, other: &Self) -> Ordering {
+        let ((a, b), (c, d)) = (self.fraction(), other.fraction());
+        match (b == 0, d == 0) {
+            (true, true) => Ordering::Equal,
+            (true, false) => 0.cmp(&c),
+            (false, true) => a.cmp(&0),
+            (false, false) => (u128::from(a) * u128::from(d)).cmp(&(u128::from(c) * u128::from(b))),
+        }
+    }
+
+    /// The 95 % interval of the precision.
+    #[must_use]
+    pub fn precision_interval(&self) -> [f64; 2] {
+        wilson(self.failing_with, self.failing_with + self.successful_with)
+    }
+
+    /// The 95 % interval of the recall.
+    #[must_use]
+    pub fn recall_interval(&self) -> [f64; 2] {
+        wilson(self.failing_with, self.failing)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "runs are counted, not measured")]
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 / whole as f64
+    }
+}
+
+/// Wilson's score interval at 95 %: unlike the normal approximation, it stays inside 0 and 1 and says something about
+/// three runs of three. Everything is possible where there are no runs.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "runs are counted, not measured")]
+pub fn wilson(part: u64, whole: u64) -> [f64; 2] {
+    const Z: f64 = 1.959_963_984_540_054;
+    if whole == 0 {
+        return [0.0, 1.0];
+    }
+    let n = whole as f64;
+    let p = part as f64 / n;
+    let middle = p + Z * Z / (2.0 * n);
+    let reach = Z * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
+    let scale = 1.0 + Z * Z / n;
+    [
+        if part == 0 {
+            0.0
+        } else {
+            ((middle - reach) / scale).max(0.0)
+        },
+        if part == whole {
+            1.0
+        } else {
+            ((middle + reach) / scale).min(1.0)
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(failing_with: u64, failing: u64, successful_with: u64) -> Counts {
+        Counts {
+            failing_with,
+            failing,
+            successful_with,
+            successful: 20,
+        }
+    }
+
+    #[test]
+    fn f_is_the_textbook_formula() {
+        for (with, failing, successful_with) in [(3, 5, 2), (1, 1, 0), (4, 9, 11)] {
+            let counts = counts(with, failing, successful_with);
+            let (p, r) = (counts.precision(), counts.recall());
+            let expected = 1.25 * p * r / (0.25 * p + r);
+            assert!((counts.f() - expected).abs() < 1e-12, "{counts:?}");
+        }
+        assert_eq!(counts(0, 3, 0).f(), 0.0);
+        assert_eq!(counts(0, 0, 0).f(), 0.0);
+    }
+
+    #[test]
+    fn precision_counts_more_than_recall() {
+        // Half of the failures and nothing else, against all failures and as many successes.
+        assert_eq!(counts(4, 8, 0).compare_f(&counts(8, 8, 8)), Ordering::Greater);
+        assert_eq!(counts(2, 2, 0).compare_f(&counts(5, 5, 0)), Ordering::Equal);
+    }
+
+    #[test]
+    fn intervals_hold_the_ratio_and_shrink() {
+        let few = wilson(3, 3);
+        let many = wilson(300, 300);
+        assert!(
+            few[0] < 0.45 && many[0] > 0.98 && few[1] == 1.0,
+            "{few:?} {many:?}"
+        );
+        assert_eq!(wilson(0, 0), [0.0, 1.0]);
+        let half = wilson(5, 10);
+        assert!(
+            (half[0] - 0.2366).abs() < 1e-3 && (half[1] - 0.7634).abs() < 1e-3,
+            "{half:?}"
+        );
+    }
+}
