@@ -70,6 +70,52 @@ fn as_json_and_back() {
 }
 
 #[test]
+fn as_markdown_sarif_and_annotations() {
+    for (name, sketch) in sketches::all() {
+        let markdown = sketch::markdown(&sketch);
+        assert!(
+            markdown.len() < 60_000,
+            "{name} is too long for a tracker: {}",
+            markdown.len()
+        );
+        check(&format!("{name}.md"), &markdown);
+        check(
+            &format!("{name}.sarif"),
+            &sketch::sarif(&sketch).expect("plain data"),
+        );
+        check(&format!("{name}.annotations"), &sketch::annotations(&sketch));
+    }
+}
+
+/// The published schema, against the golden files and the hostile sketch.
+#[test]
+fn json_is_valid() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let mut hostile = sketches::hostile();
+    hostile.failure.kind = "signal".to_owned();
+    let spoiled = std::env::temp_dir().join(format!("failsketch-hostile-{}.json", std::process::id()));
+    std::fs::write(&spoiled, sketch::json(&hostile).expect("plain data")).expect("it can be written");
+    let names = sketches::all()
+        .into_iter()
+        .map(|(name, _)| folder.join(format!("tests/golden/sketches/{name}.json")));
+    let done = std::process::Command::new("python3")
+        .arg(folder.join("tests/schema.py"))
+        .arg(folder.join("schema/sketch-v1.schema.json"))
+        .arg(folder.join("tests/golden/sketch.json"))
+        .args(names)
+        .arg(&spoiled)
+        .output();
+    let _ = std::fs::remove_file(&spoiled);
+    let done = done.expect("python3 can be run");
+    assert!(
+        done.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&done.stdout),
+        String::from_utf8_lossy(&done.stderr)
+    );
+}
+
+#[test]
 fn what_is_meant_to_do_harm_does_nothing() {
     let sketch = sketches::hostile();
     let dangerous = |c: char| c != '\n' && is_active(c);
@@ -77,4 +123,16 @@ fn what_is_meant_to_do_harm_does_nothing() {
     assert!(!text.contains(dangerous), "on a terminal");
     let json = sketch::json(&sketch).expect("plain data");
     assert!(!json.contains(dangerous), "in JSON");
+    let sarif = sketch::sarif(&sketch).expect("plain data");
+    assert!(!sarif.contains(dangerous), "in SARIF");
+    let markdown = sketch::markdown(&sketch);
+    assert!(!markdown.contains(dangerous), "in Markdown");
+    let annotations = sketch::annotations(&sketch);
+    assert!(!annotations.contains(dangerous), "in annotations");
+    for line in annotations.lines() {
+        assert!(
+            line.starts_with("::error ") || line.starts_with("::notice "),
+            "{line}"
+        );
+    }
 }

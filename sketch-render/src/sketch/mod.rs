@@ -3,12 +3,19 @@
 //! [`view`] works out what all forms show (lanes, the pattern's steps, the grey prefix), [`words`] says it in
 //! plain language; the rest is one file a form.
 
+mod annotations;
 mod columns;
+mod figures;
 mod json;
+mod markdown;
 mod names;
+mod sarif;
 mod term;
 pub mod view;
 pub mod words;
 
+pub use annotations::annotations;
 pub use json::json;
+pub use markdown::markdown;
+pub use sarif::sarif;
 pub use term::term;

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
-use diagnosis::sketch::{Predictor, PredictorKind, PredictorStatement, Sketch};
+use diagnosis::sketch::{Predictor, PredictorStatement, Sketch};
 
+use super::figures::{figures, kind};
 use super::names::short;
 use super::{columns, view, words};
 use crate::term::Terminal;
@@ -175,33 +176,6 @@ fn one_predictor(out: &mut String, sketch: &Sketch, predictor: &Predictor, termi
     for line in wrap(&figures(predictor), terminal.width.saturating_sub(3)) {
         let _ = writeln!(out, "   {}", terminal.faint(&line));
     }
-}
-
-/// `order WR`, `value`.
-pub(super) fn kind(predictor: &Predictor) -> String {
-    let kind = match predictor.kind {
-        PredictorKind::Branch => "branch",
-        PredictorKind::Value => "value",
-        PredictorKind::Order => "order",
-        PredictorKind::Atomicity => "atomicity",
-    };
-    match &predictor.pattern {
-        Some(pattern) => format!("{kind} {}", plain_start(pattern, 8)),
-        None => kind.to_owned(),
-    }
-}
-
-/// Counts, and how sure they make us.
-pub(super) fn figures(predictor: &Predictor) -> String {
-    let [precision, recall] = [predictor.precision_interval, predictor.recall_interval]
-        .map(|[low, high]| format!("{low:.2}–{high:.2}"));
-    format!(
-        "{}; F {:.2}, precision {:.2} ({precision}), recall {:.2} ({recall})",
-        words::counts(predictor),
-        predictor.f,
-        predictor.precision,
-        predictor.recall
-    )
 }
 
 fn statement_line(item: &PredictorStatement, terminal: Terminal) -> String {
