@@ -236,8 +236,10 @@ pub struct RawHit {
     pub report: Report,
     /// The eight bytes at the stack pointer.
     pub stack_top: Option<u64>,
-    /// The watched pieces at the time of the report, as far as they could be read.
+    /// The watched pieces after the report, as far as they could be read.
     pub memory: Vec<Snapshot>,
+    /// They were looked at by this time, and the thread did nothing before.
+    pub looked_ns: u64,
 }
 
 /// A location that is watched from some moment on.

@@ -67,17 +67,9 @@ fn counted(hits: &[Hit], source: &str) -> Counts {
     counts
 }
 
-/// Whether threads wait for each other before they touch a variable.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Threads {
-    TakeTurns,
-    /// An update that is not atomic may start from a value that another thread has overwritten meanwhile.
-    Contend,
-}
-
 /// Plays the accesses back: a read returns what was last written, an update starts from it. Where the place of one
 /// of the two is marked as uncertain, nothing was claimed.
-fn replay(what: &str, hits: &[Hit], threads: Threads) {
+fn replay(what: &str, hits: &[Hit]) {
     let mut values: BTreeMap<&str, (u64, bool)> = BTreeMap::new();
     let mut wrong = Vec::new();
     for (at, hit) in hits.iter().enumerate() {
@@ -91,7 +83,6 @@ fn replay(what: &str, hits: &[Hit], threads: Threads) {
         let known = values.get(variable).copied();
         let read = match hit.access.as_str() {
             "R" | "R atomic" => Some(value),
-            "RW" if threads == Threads::Contend => None,
             "RW" | "RW atomic" => hit.before,
             _ => None,
         };
@@ -104,12 +95,7 @@ fn replay(what: &str, hits: &[Hit], threads: Threads) {
         }
         values.insert(variable, (value, hit.unordered));
     }
-    // A value that only memory tells may be another thread's, which was faster: seldom, and only when they contend.
-    let tolerated = match threads {
-        Threads::TakeTurns => 0,
-        Threads::Contend => hits.len() / 100,
-    };
-    if let Some(&first) = wrong.first().filter(|_| wrong.len() > tolerated) {
+    if let Some(&first) = wrong.first() {
         let around: Vec<String> = hits[first.saturating_sub(4)..hits.len().min(first + 3)]
             .iter()
             .map(|hit| format!("{hit:x?}"))
@@ -178,7 +164,7 @@ fn every_kind(way: Way, level: &str) {
     let total: u64 = expected.values().flatten().sum::<u64>() + early as u64;
     if is_complete(&what, way, &watched, total) {
         assert_same(&what, &counted(&watched.hits[early..], "accesses.c"), &expected);
-        replay(&what, &watched.hits, Threads::TakeTurns);
+        replay(&what, &watched.hits);
         assert_ordered(&what, &watched.hits);
     }
 }
@@ -211,10 +197,8 @@ fn contended(way: Way, level: &str) {
             "{what}: failed exchanges"
         );
         assert_same(&what, &counts, &expected);
-        // All modes report every access; an order that fits the values is the promise of exact mode.
-        if way.mode == "exact" {
-            replay(&what, &watched.hits, Threads::Contend);
-        }
+        replay(&what, &watched.hits);
+        assert_ordered(&what, &watched.hits);
     }
 }
 
@@ -306,7 +290,7 @@ fn of_threads_that_come_and_go() {
             (mark("@print"), 1),
         ];
         assert_eq!(lines, BTreeMap::from(expected), "{what}");
-        replay(&what, &watched.hits, Threads::Contend);
+        replay(&what, &watched.hits);
     }
 }
 
@@ -326,7 +310,7 @@ fn a_watch_that_is_interrupted_leaves_the_program_alone() {
             "{way}: {}",
             done.how()
         );
-        replay(&way.to_string(), &watched.hits, Threads::Contend);
+        replay(&way.to_string(), &watched.hits);
         assert_eq!(watched.count, watched.hits.len() as u64, "{way}");
     }
 }

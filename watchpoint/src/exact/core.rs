@@ -279,6 +279,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
                 memory.extend(Snapshot::of(place.addr, &bytes));
             }
         }
+        let looked_ns = monotonic_ns();
         if self.modules.find(RunAddr(registers.rip)).is_none() {
             self.look_at_modules();
         }
@@ -292,6 +293,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
             report,
             stack_top: self.memory.read_word(RunAddr(registers.rsp)),
             memory,
+            looked_ns,
         })));
     }
 

@@ -287,6 +287,7 @@ fn put_hit(out: &mut Out, hit: &RawHit) {
         out.byte(seen.len);
         seen.bytes.iter().for_each(|byte| out.byte(*byte));
     }
+    out.word(hit.looked_ns);
 }
 
 fn take_hit(bytes: &mut In<'_>) -> Option<RawHit> {
@@ -322,6 +323,7 @@ fn take_hit(bytes: &mut In<'_>) -> Option<RawHit> {
             }
             Some(seen)
         })?,
+        looked_ns: bytes.word()?,
     })
 }
 

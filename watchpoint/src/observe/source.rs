@@ -21,6 +21,8 @@ const RING_BYTES: usize = 4 << 20;
 const PERF_BYTES: usize = 1 << 20;
 /// How long the kernel is at most on its way from an access to its report.
 const REPORT_NS: u64 = 50_000;
+/// How long the kernel's program may take to read memory: under a watch for reads it traps itself, once a byte.
+const LOOK_NS: u64 = 5_000_000;
 /// How old a record is at most when it can be read.
 const SETTLE_NS: u64 = 1_000_000;
 
@@ -186,6 +188,7 @@ fn from_bpf(hit: bpf::RawHit) -> RawHit {
         memory: values
             .flat_map(|value| Snapshot::of(value.addr, value.bytes()))
             .collect(),
+        looked_ns: hit.time_ns.saturating_add(LOOK_NS),
     }
 }
 
@@ -211,6 +214,7 @@ fn read_perf(rings: &Mutex<Rings>, last: bool, mut lost: u64) -> (Vec<(u64, RawH
                     report: Report::Watch,
                     stack_top: None,
                     memory: Vec::new(),
+                    looked_ns: stamped.origin.time,
                 },
             )),
             Record::Lost { lost: some } | Record::LostSamples { lost: some } => {

@@ -1,141 +1,91 @@
-//! What each location holds, as the hits so far tell.
+//! What each location holds, as the order so far tells.
 
 use std::collections::BTreeMap;
 
-use super::Pending;
+use super::item::{Item, Pending, Place, What};
 use crate::hit::{Provenance, Value};
 
-/// Which contents a hit must agree with.
+/// How an item stands at its place in an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trust {
-    /// All, those too that memory told.
-    Memory,
-    /// Those that are certain.
-    Registers,
+pub(super) enum Fit {
+    /// What it found is what was there.
+    Fits,
+    /// An update that is not one step: another thread wrote between its read and its write.
+    Overtaken,
+    /// What it found was put there by nobody who was seen.
+    Contradicts,
+    /// A look at memory that agrees with nothing, as one that fell in the middle of a write.
+    Disregarded,
 }
 
-/// A location's content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Content {
-    bits: u64,
-    /// By registers all the way; otherwise memory told, which may have been late.
-    exact: bool,
+impl Fit {
+    /// How much it takes to believe it. An order that needs less of that is the better one.
+    pub(super) fn strain(self) -> u32 {
+        match self {
+            Self::Fits => 0,
+            Self::Overtaken => 1,
+            Self::Contradicts | Self::Disregarded => 2,
+        }
+    }
 }
 
-/// The contents of all locations.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Chain(BTreeMap<usize, Content>);
+/// The contents of all places, where they are certain.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Chain(BTreeMap<Place, u64>);
 
 impl Chain {
-    pub(super) fn begin(&mut self, location: usize, bits: u64, exact: bool) {
-        self.0.insert(location, Content { bits, exact });
+    pub(super) fn set(&mut self, place: Place, content: Option<u64>) {
+        match content {
+            Some(bits) => self.0.insert(place, bits),
+            None => self.0.remove(&place),
+        };
     }
 
-    pub(super) fn forget(&mut self, location: usize) {
-        self.0.remove(&location);
-    }
-
-    /// What is at a hit's location before it, as far as that is known.
-    fn there(&self, pending: &Pending) -> Option<Content> {
-        let known = self.0.get(&pending.hit.location).copied();
-        known.filter(|_| !pending.is_first)
-    }
-
-    /// Whether a hit can come next: what it found for certain is what is there, for certain or by what memory
-    /// told.
-    pub(super) fn allows(&self, pending: &Pending, trust: Trust) -> bool {
-        let found = pending.hit.before.filter(Value::is_exact);
-        let there = self
-            .there(pending)
-            .filter(|content| content.exact || trust == Trust::Memory);
-        match (found, there) {
-            (Some(found), Some(there)) => found.bits == there.bits,
-            _ => true,
-        }
-    }
-
-    /// Whether what a hit found for certain is what is there.
-    pub(super) fn holds(&self, pending: &Pending) -> bool {
-        let found = pending.hit.before.filter(Value::is_exact);
-        let there = self.there(pending);
-        found
+    /// Whether an item can come next: what it found for certain is there, or may be.
+    pub(super) fn allows(&self, item: &Item) -> bool {
+        let there = self.0.get(&item.place);
+        item.found()
             .zip(there)
-            .is_some_and(|(found, there)| found.bits == there.bits)
+            .is_none_or(|(found, there)| found == *there)
     }
 
-    /// Makes a hit's effect part of the chain.
-    pub(super) fn follow(&mut self, pending: &Pending) {
-        let location = pending.hit.location;
-        match self.after(pending) {
-            Some(content) => {
-                self.0.insert(location, content);
-            }
-            None => {
-                self.0.remove(&location);
-            }
-        }
+    /// Makes an item's effect part of the chain.
+    pub(super) fn follow(&mut self, item: &Item, fit: Fit) {
+        let content = match &item.what {
+            What::Look(_) if fit == Fit::Disregarded => return,
+            What::Look(bits) => Some(*bits),
+            What::Access(pending) => self.after(item.place, pending, fit),
+        };
+        self.set(item.place, content);
     }
 
     /// Fills in what a hit could not tell itself and the chain can.
-    pub(super) fn complete(&self, pending: &mut Pending) {
-        let after = self.after(pending);
-        let there = self.there(pending);
-        let value = |content: Content| {
-            let from = if content.exact {
-                Provenance::Computed
-            } else {
-                Provenance::Memory
-            };
-            Value::new(content.bits, from)
-        };
-        let hit = &mut pending.hit;
-        if hit.before.is_none_or(|before| !before.is_exact())
-            && let Some(there) = there.filter(|there| there.exact || hit.before.is_none())
-        {
-            let atomic = hit.access.is_some_and(|access| access.atomic);
-            // A plain read-modify-write can have read before another thread's write that is in the chain.
-            if atomic || hit.before.is_none() || pending.update.is_none() {
-                hit.before = Some(value(there));
-            }
+    pub(super) fn complete(&self, place: Place, pending: &mut Pending, fit: Fit) {
+        let computed = |bits| Value::new(bits, Provenance::Computed);
+        let after = self.after(place, pending, fit);
+        let there = self.0.get(&place).copied().filter(|_| !pending.is_first);
+        let unknown = |value: Option<Value>| value.is_none_or(|value| !value.is_exact());
+        if unknown(pending.hit.before) && fit == Fit::Fits {
+            pending.hit.before = there.map(computed).or(pending.hit.before);
         }
-        if hit.value.is_none_or(|value| !value.is_exact())
-            && let Some(after) = after.filter(|after| after.exact || hit.value.is_none())
-        {
-            hit.value = Some(value(after));
+        if unknown(pending.hit.value) {
+            pending.hit.value = after.map(computed).or(pending.hit.value);
         }
     }
 
-    /// What the location holds after a hit.
-    fn after(&self, pending: &Pending) -> Option<Content> {
-        let hit = &pending.hit;
-        let there = self.there(pending);
-        let told = hit.value.map(|value| Content {
-            bits: value.bits,
-            exact: value.is_exact(),
-        });
-        if told.is_some_and(|told| told.exact) {
-            return told;
+    /// What the place holds after an access.
+    fn after(&self, place: Place, pending: &Pending, fit: Fit) -> Option<u64> {
+        if let Some(left) = pending.left() {
+            return Some(left);
         }
-        let Some(access) = hit.access else {
-            return told;
-        };
-        if !access.kind.writes() {
-            return there.filter(|there| there.exact).or(told).or(there);
+        // Whether the chain's content was known before it or after is not known.
+        let there = self.0.get(&place).copied().filter(|_| !pending.is_first);
+        if !pending.may_write() {
+            return there;
         }
-        let before = hit.before.filter(Value::is_exact).map(|before| Content {
-            bits: before.bits,
-            exact: true,
-        });
-        let derived = before
-            .or(there)
+        let before = pending.found().or(there.filter(|_| fit != Fit::Overtaken));
+        before
             .zip(pending.update)
-            .map(|(before, update)| Content {
-                bits: update.apply(before.bits, pending.len),
-                exact: before.exact && access.atomic,
-            });
-        match derived {
-            Some(derived) if derived.exact => Some(derived),
-            _ => told.or(derived),
-        }
+            .map(|(before, update)| update.apply(before, pending.len))
     }
 }

@@ -1,218 +1,197 @@
-//! The search for an order: depth first, never the same situation twice.
+//! All orders of some items that their values and times allow, and the one of them nearest to the order of the reports.
 //!
-//! First the earliest hit is tried first, which keeps the order of the reports where it fits. When reports are so
-//! late that this leads nowhere, reads that find what is there are taken before anything else: such a read
-//! changes nothing, so taking it at once can never be the mistake.
+//! An item of a thread can only change places with those few of other threads whose spans of time overlap with its
+//! own. So the orders are not gone through one by one: a *situation* is how far each thread has come and what the
+//! locations hold, and however one got there, what can follow is the same. A layer has the situations after so many
+//! items, with the steps that lead there. Few are different, and all orders are ways through the layers.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
-use super::Pending;
-use super::chain::{Chain, Trust};
+use super::chain::{Chain, Fit};
+use super::item::Item;
 
-/// How many steps are tried before another way is taken.
-const BUDGET: usize = 5_000;
+/// How many situations of a layer are followed. More only come up when many threads have been running for long.
+const MOST_SITUATIONS: usize = 64;
+/// How many threads are tried for the next step.
+const MOST_HEADS: usize = 8;
 
-/// Which hit is tried first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum First {
-    Earliest,
-    FittingRead,
+pub(super) type Queues = BTreeMap<u32, VecDeque<Item>>;
+
+/// A step from a situation of the layer before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Edge {
+    pub(super) from: usize,
+    pub(super) thread: usize,
+    pub(super) fit: Fit,
 }
 
-/// The next hit to take: the first that waits of a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Step {
-    pub(super) tid: u32,
-    pub(super) time_ns: u64,
-    /// Another place among its neighbours would do as well, or none does.
-    pub(super) uncertain: bool,
+/// How far each thread has come, and what is where then.
+#[derive(Clone, Debug)]
+pub(super) struct Situation {
+    pub(super) at: Vec<usize>,
+    chain: Chain,
+    /// The least that must be believed to get here.
+    pub(super) strain: u32,
+    /// How far the best way here departs from the order of the reports.
+    detour_ns: u64,
+    /// The steps that lead here, with the last of the best way first.
+    pub(super) edges: Vec<Edge>,
 }
 
-type Queues = BTreeMap<u32, VecDeque<Pending>>;
+/// The situations after so many items.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Layer {
+    pub(super) situations: Vec<Situation>,
+    /// Some were left out.
+    pub(super) cut: bool,
+}
 
-/// An order of the first `horizon` hits that wait. When no order fits all of them, the longest that fits the
-/// first of them, and then the next by time.
-pub(super) fn order(threads: &Queues, chain: &Chain, horizon: usize) -> Vec<Step> {
-    let waiting: usize = threads.values().map(VecDeque::len).sum();
-    let threads: Vec<&VecDeque<Pending>> = threads.values().collect();
-    let goal = waiting.min(horizon);
-    let try_with = |first, trust| {
-        let mut search = Search {
-            threads: &threads,
-            first,
-            trust,
-            goal,
-            path: Vec::new(),
-            best: Vec::new(),
-            dead: HashSet::new(),
-            budget: BUDGET,
+/// The layers of an order of `goal` items.
+pub(super) struct Search<'s> {
+    pub(super) threads: Vec<&'s VecDeque<Item>>,
+    pub(super) tids: Vec<u32>,
+    pub(super) layers: Vec<Layer>,
+}
+
+impl<'s> Search<'s> {
+    /// Looks for orders of the first items that wait, at most `horizon`, from these contents on. Only if there is
+    /// none, for those in which something does not fit.
+    pub(super) fn new(queues: &'s Queues, chain: &Chain, horizon: usize) -> Self {
+        let mut search = Self {
+            threads: queues.values().collect(),
+            tids: queues.keys().copied().collect(),
+            layers: Vec::new(),
         };
-        let fits = search.extend(&mut vec![0; threads.len()], chain.clone());
-        (fits, if fits { search.path } else { search.best })
-    };
-    let ways = [
-        (First::Earliest, Trust::Memory),
-        (First::FittingRead, Trust::Memory),
-        (First::Earliest, Trust::Registers),
-        (First::FittingRead, Trust::Registers),
-    ];
-    let (mut fits, mut path) = (false, Vec::new());
-    for (first, trust) in ways {
-        let (found, longest) = try_with(first, trust);
-        if found || longest.len() > path.len() {
-            (fits, path) = (found, longest);
+        let waiting: usize = search.threads.iter().map(|queue| queue.len()).sum();
+        let goal = waiting.min(horizon);
+        if !search.run(chain, goal, false) {
+            search.run(chain, goal, true);
         }
-        if fits {
-            break;
-        }
+        search
     }
-    let contradiction = !fits;
-    if contradiction {
-        // Somebody must be next although nothing fits: the earliest.
-        let mut at = vec![0; threads.len()];
-        for &thread in &path {
-            at[thread] += 1;
-        }
-        let heads = threads.iter().enumerate();
-        let heads = heads.filter_map(|(thread, queue)| Some((queue.get(at[thread])?.hit.time_ns, thread)));
-        path.extend(heads.min().map(|(_, thread)| thread));
-    }
-    judged(&threads, chain, &path, contradiction)
-}
 
-struct Search<'s> {
-    threads: &'s [&'s VecDeque<Pending>],
-    first: First,
-    trust: Trust,
-    goal: usize,
-    path: Vec<usize>,
-    /// The longest way that fitted.
-    best: Vec<usize>,
-    dead: HashSet<(Vec<usize>, Chain)>,
-    budget: usize,
-}
-
-impl Search<'_> {
-    fn extend(&mut self, at: &mut Vec<usize>, chain: Chain) -> bool {
-        if self.path.len() == self.goal {
-            return true;
-        }
-        let known_dead = !self.dead.is_empty() && self.dead.contains(&(at.clone(), chain.clone()));
-        if self.budget == 0 || known_dead {
-            self.note_best();
-            return false;
-        }
-        self.budget -= 1;
-        let mut heads = self.heads(at);
-        if self.first == First::FittingRead
-            && let Some(&fitting) = heads
-                .iter()
-                .find(|&&thread| self.is_fitting_read(thread, at, &chain))
-        {
-            heads = vec![fitting];
-        }
-        for thread in heads {
-            let Some(pending) = self.threads[thread].get(at[thread]) else {
-                continue;
-            };
-            if !chain.allows(pending, self.trust) {
-                continue;
+    fn run(&mut self, chain: &Chain, goal: usize, strained: bool) -> bool {
+        let start = Situation {
+            at: vec![0; self.threads.len()],
+            chain: chain.clone(),
+            strain: 0,
+            detour_ns: 0,
+            edges: Vec::new(),
+        };
+        self.layers = vec![Layer {
+            situations: vec![start],
+            cut: false,
+        }];
+        for _ in 0..goal {
+            let mut next = self.next_layer(strained, false);
+            if next.situations.is_empty() && strained {
+                next = self.next_layer(true, true);
             }
-            let mut next = chain.clone();
-            next.follow(pending);
-            at[thread] += 1;
-            self.path.push(thread);
-            if self.extend(at, next) {
-                return true;
+            if next.situations.is_empty() {
+                return false;
             }
-            self.path.pop();
-            at[thread] -= 1;
+            self.layers.push(next);
         }
-        self.note_best();
-        self.dead.insert((at.clone(), chain));
-        false
+        true
     }
 
-    /// Remembers the way that leads no further, if it is the longest.
-    fn note_best(&mut self) {
-        if self.path.len() > self.best.len() {
-            self.best.clone_from(&self.path);
+    /// What the last layer leads to; `forced` when nothing that fits is left.
+    fn next_layer(&self, strained: bool, forced: bool) -> Layer {
+        let mut next = Layer::default();
+        let Some(last) = self.layers.last() else {
+            return next;
+        };
+        for (from, situation) in last.situations.iter().enumerate() {
+            let heads = self.heads(&situation.at);
+            next.cut |= heads.len() > MOST_HEADS;
+            let earliest = heads.first().map_or(0, |(time, _)| *time);
+            for &(time, thread) in heads.iter().take(MOST_HEADS) {
+                let Some(item) = self.item(thread, situation.at[thread]) else {
+                    continue;
+                };
+                for fit in fits(item, &situation.chain, strained, forced) {
+                    let mut at = situation.at.clone();
+                    at[thread] += 1;
+                    let mut chain = situation.chain.clone();
+                    chain.follow(item, fit);
+                    next.reach(Situation {
+                        at,
+                        chain,
+                        strain: situation.strain + fit.strain(),
+                        detour_ns: situation.detour_ns.saturating_add(time - earliest),
+                        edges: vec![Edge { from, thread, fit }],
+                    });
+                }
+            }
         }
+        next.cut_to_the_best();
+        next
     }
 
-    /// Whether a thread's next hit is a read that for certain finds what is there.
-    fn is_fitting_read(&self, thread: usize, at: &[usize], chain: &Chain) -> bool {
-        let next = self.threads.get(thread).zip(at.get(thread));
-        let next = next.and_then(|(queue, &at)| queue.get(at));
-        next.is_some_and(|pending| {
-            let reads = pending.hit.access.is_some_and(|access| !access.kind.writes());
-            reads && chain.holds(pending)
-        })
+    pub(super) fn item(&self, thread: usize, at: usize) -> Option<&'s Item> {
+        self.threads.get(thread)?.get(at)
     }
 
-    /// The threads whose next hit can be the next of all, earliest first.
-    fn heads(&self, at: &[usize]) -> Vec<usize> {
+    /// The threads whose next item can be the next of all, with its time, earliest first.
+    fn heads(&self, at: &[usize]) -> Vec<(u64, usize)> {
         let heads = self.threads.iter().zip(at).enumerate();
         let heads = heads.filter_map(|(thread, (queue, &at))| {
-            let pending = queue.get(at)?;
-            Some((pending.hit.time_ns, thread, pending.earliest_ns))
+            let item = queue.get(at)?;
+            Some((item.latest_ns, thread, item.earliest_ns))
         });
         let mut heads: Vec<(u64, usize, u64)> = heads.collect();
         heads.sort_unstable();
-        // Whoever can have happened before the first report may be first.
+        // Whatever can have happened before the first report may be first.
         let first = heads.first().map_or(0, |(time, ..)| *time);
         let can_be_first = heads.into_iter().filter(|(_, _, earliest)| *earliest <= first);
-        can_be_first.map(|(_, thread, _)| thread).collect()
+        can_be_first.map(|(time, thread, _)| (time, thread)).collect()
     }
 }
 
-/// Goes along an order and marks the neighbours that could as well have come the other way round.
-fn judged(threads: &[&VecDeque<Pending>], chain: &Chain, path: &[usize], contradiction: bool) -> Vec<Step> {
-    let mut at = vec![0; threads.len()];
-    let mut chain = chain.clone();
-    let mut steps: Vec<Step> = Vec::new();
-    let mut before: Option<(&Pending, Chain)> = None;
-    for &thread in path {
-        let Some(pending) = threads[thread].get(at[thread]) else {
-            break;
-        };
-        at[thread] += 1;
-        let mut uncertain = !chain.allows(pending, Trust::Registers);
-        if let Some((neighbour, before)) = &before
-            && could_swap(neighbour, pending, before)
-        {
-            uncertain = true;
-            if let Some(last) = steps.last_mut() {
-                last.uncertain = true;
-            }
+/// How an item may stand as the next one.
+fn fits(item: &Item, chain: &Chain, strained: bool, forced: bool) -> Vec<Fit> {
+    let mut fits = Vec::new();
+    if chain.allows(item) {
+        fits.push(Fit::Fits);
+    }
+    if strained && item.access().is_some_and(|pending| pending.can_be_overtaken()) {
+        fits.push(Fit::Overtaken);
+    }
+    if forced {
+        fits.push(Fit::Contradicts);
+        if item.access().is_none() {
+            fits.push(Fit::Disregarded);
         }
-        let was = chain.clone();
-        chain.follow(pending);
-        before = Some((pending, was));
-        steps.push(Step {
-            tid: pending.hit.tid,
-            time_ns: pending.hit.time_ns,
-            uncertain,
-        });
     }
-    if contradiction && let Some(last) = steps.last_mut() {
-        last.uncertain = true;
-    }
-    steps
+    fits
 }
 
-/// Whether two neighbours fit as well the other way round, and that would make a difference.
-fn could_swap(first: &Pending, second: &Pending, before: &Chain) -> bool {
-    let (a, b) = (&first.hit, &second.hit);
-    let close = second.earliest_ns <= a.time_ns;
-    let writes = |hit: &crate::hit::Hit| hit.access.is_none_or(|access| access.kind.writes());
-    if a.tid == b.tid || !close || !(writes(a) || writes(b)) {
-        return false;
+impl Layer {
+    fn reach(&mut self, new: Situation) {
+        let same = |old: &&mut Situation| old.at == new.at && old.chain == new.chain;
+        let Some(old) = self.situations.iter_mut().find(same) else {
+            self.situations.push(new);
+            return;
+        };
+        old.edges.extend(new.edges);
+        if (new.strain, new.detour_ns) < (old.strain, old.detour_ns) {
+            (old.strain, old.detour_ns) = (new.strain, new.detour_ns);
+            let last = old.edges.len() - 1;
+            old.edges.swap(0, last);
+        }
     }
-    let mut swapped = before.clone();
-    let mut fits = swapped.allows(second, Trust::Registers);
-    swapped.follow(second);
-    fits &= swapped.allows(first, Trust::Registers);
-    // That memory ends up the same is no condition: two writers may come in either order when nobody reads.
-    fits
+
+    fn cut_to_the_best(&mut self) {
+        if self.situations.len() > MOST_SITUATIONS {
+            self.situations.sort_by_key(Situation::cost);
+            self.situations.truncate(MOST_SITUATIONS);
+            self.cut = true;
+        }
+    }
+}
+
+impl Situation {
+    pub(super) fn cost(&self) -> (u32, u64) {
+        (self.strain, self.detour_ns)
+    }
 }

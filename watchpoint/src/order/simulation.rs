@@ -1,22 +1,30 @@
-//! Threads that really interleave, and reports of them that come late: is the order found again?
+//! Threads that really interleave, and reports of them that come late, when memory may be something else already: is
+//! the order found again?
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::hit::{Access, Provenance, Value};
+use crate::values::Update;
 use program::RunAddr;
 use program::code::AccessKind;
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
     Load,
+    /// `add rax, [x]`: what was read is not in a register afterwards.
+    LoadInto,
     Store(u8),
     FetchAdd(u8),
+    /// `xchg`: what was found is in a register, what was given is not any more.
+    Exchange(u8),
     CompareExchange(u8, u8),
     AtomicIncrement,
+    Increment,
 }
 
-fn op() -> impl Strategy<Value = Op> {
+/// Operations after which registers tell most values.
+fn told() -> impl Strategy<Value = Op> {
     prop_oneof![
         3 => Just(Op::Load),
         2 => any::<u8>().prop_map(Op::Store),
@@ -26,24 +34,52 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What really happened: thread, location, operation, when it was reported.
-type Event = (u32, usize, Op, u64);
+/// Operations after which, for many values, one has to look at memory.
+fn any_op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        4 => told(),
+        2 => Just(Op::LoadInto),
+        1 => any::<u8>().prop_map(Op::Exchange),
+        1 => Just(Op::Increment),
+    ]
+}
 
-const STEP: u64 = 10;
-const WINDOW: u64 = 35;
+/// What really happened: thread, location, operation, when, when it was reported.
+#[derive(Clone, Copy, Debug)]
+struct Event {
+    tid: u32,
+    location: usize,
+    op: Op,
+    time_ns: u64,
+    /// Its thread did not run before this.
+    resumed_ns: u64,
+    report_ns: u64,
+}
 
-/// A run: events in their true order, each reported up to `jitter` late, a thread's reports in their order.
-fn run(jitter: u64) -> impl Strategy<Value = Vec<Event>> {
-    let event = (0u32..3, 0usize..2, op(), 0..=jitter);
+const THREADS: usize = 3;
+/// So that patience ends in the middle of a run.
+const STEP: u64 = 10_000_000;
+const WINDOW: u64 = 35_000_000;
+
+/// A run: events in their true order, each reported up to `jitter` late. Until then its thread does nothing else.
+fn run(op: impl Strategy<Value = Op>, jitter: u64) -> impl Strategy<Value = Vec<Event>> {
+    let event = (0..THREADS, 0usize..2, op, 0..=jitter);
     prop::collection::vec(event, 1..40).prop_map(|events| {
-        let mut last = [0; 3];
-        let events = events.into_iter().zip(0u64..);
-        let late = events.map(|((tid, location, op, late), n)| {
-            let time = (n * STEP + late).max(last[tid as usize] + 1);
-            last[tid as usize] = time;
-            (tid, location, op, time)
+        let (mut now, mut reported) = (WINDOW, [0; THREADS]);
+        let events = events.into_iter().map(|(thread, location, op, late)| {
+            now = (now + STEP).max(reported[thread] + 1);
+            let resumed_ns = reported[thread];
+            reported[thread] = now + late;
+            Event {
+                tid: u32::try_from(thread).unwrap_or(0),
+                location,
+                op,
+                time_ns: now,
+                resumed_ns,
+                report_ns: now + late,
+            }
         });
-        late.collect()
+        events.collect()
     })
 }
 
@@ -51,137 +87,219 @@ fn exact(bits: u64) -> Option<Value> {
     Some(Value::new(bits, Provenance::Register))
 }
 
-/// The hits that the operations would give, in their true order; `seq` says which one it is.
-fn hits(events: &[Event]) -> Vec<Pending> {
-    let mut memory = [0u64; 2];
-    let one = |(n, &(tid, location, op, time_ns)): (u64, &Event)| {
-        let before = memory[location];
-        let (kind, atomic) = match op {
-            Op::Load => (AccessKind::Read, false),
+impl Event {
+    /// What it makes of what is there.
+    fn applied(&self, before: u64) -> u64 {
+        match self.op {
+            Op::Load | Op::LoadInto => before,
+            Op::Store(value) | Op::Exchange(value) => value.into(),
+            Op::FetchAdd(added) => (before + u64::from(added)) & 0xff,
+            Op::CompareExchange(from, to) if before == u64::from(from) => to.into(),
+            Op::CompareExchange(..) => before,
+            Op::AtomicIncrement | Op::Increment => (before + 1) & 0xff,
+        }
+    }
+
+    fn access(&self, before: u64) -> Access {
+        let (kind, atomic) = match self.op {
+            Op::Load | Op::LoadInto => (AccessKind::Read, false),
             Op::Store(_) => (AccessKind::Write, false),
             Op::CompareExchange(from, _) if before != u64::from(from) => (AccessKind::Read, true),
+            Op::Increment => (AccessKind::ReadWrite, false),
             _ => (AccessKind::ReadWrite, true),
         };
-        let after = match op {
-            Op::Load => before,
-            Op::Store(value) => u64::from(value),
-            Op::FetchAdd(added) => before.wrapping_add(u64::from(added)) & 0xff,
-            Op::CompareExchange(from, to) if before == u64::from(from) => u64::from(to),
-            Op::CompareExchange(..) => before,
-            Op::AtomicIncrement => (before + 1) & 0xff,
+        Access { kind, atomic }
+    }
+
+    /// Its hit, `seq` from the true order; `seen` is what memory held at the report.
+    fn hit(&self, n: u64, before: u64, seen: u64) -> Pending {
+        let memory = Some(Value::new(seen, Provenance::Memory));
+        let after = self.applied(before);
+        let (found, left) = match self.op {
+            Op::Load | Op::CompareExchange(..) => (exact(before), exact(after)),
+            Op::LoadInto => (memory, memory),
+            Op::Store(_) => (None, exact(after)),
+            Op::FetchAdd(_) => (exact(before), exact(after)),
+            Op::Exchange(_) => (exact(before), memory),
+            Op::AtomicIncrement => (None, None),
+            Op::Increment => (
+                Some(Value::new(seen.wrapping_sub(1) & 0xff, Provenance::Memory)),
+                memory,
+            ),
         };
-        memory[location] = after;
-        let found = !matches!(op, Op::Store(_) | Op::AtomicIncrement);
         Pending {
             hit: Hit {
                 seq: n,
-                time_ns,
-                tid,
+                time_ns: self.report_ns,
+                tid: self.tid,
                 pc: Some(RunAddr(n)),
                 pc_or: Vec::new(),
                 reported_pc: RunAddr(n),
                 returns_to: None,
-                access: Some(Access { kind, atomic }),
+                access: Some(self.access(before)),
                 addr: RunAddr(0),
                 len: 1,
-                location,
-                value: (!matches!(op, Op::AtomicIncrement))
-                    .then(|| exact(after))
-                    .flatten(),
-                before: found.then(|| exact(before)).flatten(),
+                location: self.location,
+                value: left,
+                before: found,
                 order_uncertain: false,
             },
-            earliest_ns: time_ns.saturating_sub(WINDOW),
+            earliest_ns: self.resumed_ns.max(self.report_ns.saturating_sub(WINDOW)),
             is_first: false,
             len: 1,
-            update: matches!(op, Op::AtomicIncrement).then_some(Update::Add(1)),
+            update: matches!(self.op, Op::AtomicIncrement | Op::Increment).then_some(Update::Add(1)),
         }
+    }
+}
+
+/// The hits that the operations would give, in their true order.
+fn hits(events: &[Event]) -> Vec<Pending> {
+    let mut memory = [0u64; 2];
+    let one = |(n, event): (u64, &Event)| {
+        let before = memory[event.location];
+        memory[event.location] = event.applied(before);
+        event.hit(n, before, content_at(events, event.location, event.report_ns))
     };
     (0..).zip(events).map(one).collect()
 }
 
-/// What comes out when the hits come in by the time of their report, some at a time.
-fn ordered(pending: &[Pending], batch: usize) -> Vec<Hit> {
+/// What a location holds at a time.
+fn content_at(events: &[Event], location: usize, time_ns: u64) -> u64 {
+    let so_far = events
+        .iter()
+        .filter(|event| event.location == location && event.time_ns <= time_ns);
+    so_far.fold(0, |content, event| event.applied(content))
+}
+
+/// What is seen of both locations when a hit is reported.
+fn looks(events: &[Event], pending: &Pending) -> Vec<Seen> {
+    let report_ns = pending.hit.time_ns;
+    let look = |location| Seen {
+        location,
+        bits: content_at(events, location, report_ns),
+        from_ns: report_ns,
+        until_ns: report_ns,
+    };
+    vec![look(0), look(1)]
+}
+
+/// What comes out when the hits come in by the time of their report, some at a time, each with some looks at memory.
+fn ordered(pending: &[Pending], mut looks: impl FnMut(&Pending) -> Vec<Seen>, batch: usize) -> Vec<Hit> {
     let mut arriving = pending.to_vec();
     arriving.sort_by_key(|pending| pending.hit.time_ns);
     let mut orderer = Orderer::default();
-    orderer.note_initial(0, 0, true);
-    orderer.note_initial(1, 0, true);
+    orderer.arm(0, Some(0));
+    orderer.arm(1, Some(0));
     let mut out = Vec::new();
     for some in arriving.chunks(batch.max(1)) {
         let complete = some
             .last()
             .map_or(0, |last| last.hit.time_ns.saturating_sub(WINDOW));
-        some.iter().cloned().for_each(|pending| orderer.push(pending));
-        out.extend(orderer.ready(complete));
+        for pending in some {
+            orderer.push(pending.clone());
+            for seen in looks(pending) {
+                orderer.see(pending.hit.tid, seen);
+            }
+        }
+        if batch != usize::MAX {
+            out.extend(orderer.ready(complete));
+        }
     }
     out.extend(orderer.flush());
     out
 }
 
-/// Whether every exact value fits what came before.
-fn consistent(hits: &[Hit]) -> bool {
-    let mut memory: [Option<u64>; 2] = [None; 2];
-    hits.iter().all(|hit| {
+fn nothing_seen(_: &Pending) -> Vec<Seen> {
+    Vec::new()
+}
+
+/// Whoever reads the hits takes every value for what was there: nothing may contradict it that is not marked.
+fn contradiction(hits: &[Hit]) -> Option<&Hit> {
+    let mut memory: [Option<(u64, bool)>; 2] = [None; 2];
+    hits.iter().find(|hit| {
         let there = &mut memory[hit.location];
-        let fits = match (hit.before, *there) {
-            (Some(before), Some(there)) => before.bits == there,
-            _ => true,
+        let found = hit.before.map(|before| before.bits);
+        let wrong = match (found, *there) {
+            (Some(found), Some((there, uncertain))) => found != there && !uncertain && !hit.order_uncertain,
+            _ => false,
         };
-        *there = hit.value.map(|value| value.bits);
-        fits
+        *there = hit.value.map(|value| (value.bits, hit.order_uncertain));
+        wrong
     })
+}
+
+/// Two hits next to each other that both claim their place, and came the other way round in truth.
+fn wrong_claim(hits: &[Hit]) -> Option<(&Hit, &Hit)> {
+    let writes = |hit: &Hit| hit.access.is_some_and(|access| access.kind.writes());
+    let certain = |a: &Hit, b: &Hit| !a.order_uncertain && !b.order_uncertain && (writes(a) || writes(b));
+    let claims = |a: &Hit, b: &Hit| certain(a, b) && a.pc > b.pc;
+    let next_to = hits.iter().zip(hits.iter().skip(1));
+    let at_one = (0..2).flat_map(|location| {
+        let here = move || hits.iter().filter(move |hit| hit.location == location);
+        here().zip(here().skip(1))
+    });
+    next_to.chain(at_one).find(|(a, b)| claims(a, b))
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn the_order_found_fits_the_values(events in run(WINDOW), batch in 1usize..9) {
+    fn the_order_found_fits_the_values(events in run(told(), WINDOW), batch in 1usize..9) {
         let pending = hits(&events);
-        let out = ordered(&pending, batch);
+        let out = ordered(&pending, nothing_seen, batch);
         prop_assert_eq!(out.len(), pending.len());
-        prop_assert!(consistent(&out), "{:?}", out);
         prop_assert!(out.iter().zip(1..).all(|(hit, seq)| hit.seq == seq));
+        prop_assert_eq!(contradiction(&out), None, "{:?}", out);
         for tid in 0..3 {
-            let of_thread = |hits: Vec<Option<RunAddr>>| hits;
-            let mine = of_thread(out.iter().filter(|hit| hit.tid == tid).map(|hit| hit.pc).collect());
-            let all = pending.iter().filter(|pending| pending.hit.tid == tid);
-            let true_order = of_thread(all.map(|pending| pending.hit.pc).collect());
-            prop_assert_eq!(mine, true_order, "a thread's own order was changed");
+            let mine: Vec<_> = out.iter().filter(|hit| hit.tid == tid).map(|hit| hit.pc).collect();
+            prop_assert!(mine.is_sorted(), "a thread's own order was changed");
         }
     }
 
     #[test]
-    fn what_is_not_marked_is_the_true_order(events in run(WINDOW)) {
+    fn values_that_only_memory_told_fit_too(events in run(any_op(), WINDOW), batch in 1usize..9, see in any::<bool>()) {
         let pending = hits(&events);
-        let out = ordered(&pending, usize::MAX);
-        // Neighbours that are both certain and conflict came in this order.
-        for pair in out.windows(2) {
-            let [a, b] = pair else { continue };
-            let writes = |hit: &Hit| hit.access.is_some_and(|access| access.kind.writes());
-            let conflict = a.location == b.location && (writes(a) || writes(b));
-            if conflict && !a.order_uncertain && !b.order_uncertain && only_order(&pending) {
-                prop_assert!(a.pc < b.pc);
-            }
-        }
+        let look = |pending: &Pending| if see { looks(&events, pending) } else { Vec::new() };
+        let out = ordered(&pending, look, batch);
+        prop_assert_eq!(out.len(), pending.len());
+        prop_assert_eq!(contradiction(&out), None, "{:?}", out);
+    }
+
+    #[test]
+    fn what_is_not_marked_is_the_true_order(events in run(any_op(), WINDOW), see in any::<bool>()) {
+        let pending = hits(&events);
+        let look = |pending: &Pending| if see { looks(&events, pending) } else { Vec::new() };
+        let out = ordered(&pending, look, usize::MAX);
+        prop_assert_eq!(wrong_claim(&out), None, "{:?}", out);
+        prop_assert_eq!(contradiction(&out), None, "{:?}", out);
+    }
+
+    #[test]
+    fn an_order_that_is_the_only_one_is_certain(events in run(told(), WINDOW)) {
+        let pending = hits(&events);
+        let out = ordered(&pending, nothing_seen, usize::MAX);
         if only_order(&pending) {
             let pcs: Vec<_> = out.iter().map(|hit| hit.pc).collect();
-            let true_order: Vec<_> = pending.iter().map(|pending| pending.hit.pc).collect();
-            prop_assert_eq!(pcs, true_order);
+            prop_assert!(pcs.is_sorted());
+            prop_assert!(out.iter().all(|hit| !hit.order_uncertain));
         }
     }
 
     #[test]
-    fn exact_times_are_kept(events in run(0)) {
+    fn exact_times_are_kept(events in run(any_op(), 0)) {
         let mut pending = hits(&events);
         for pending in &mut pending {
             pending.earliest_ns = pending.hit.time_ns;
         }
-        let out = ordered(&pending, 4);
-        let in_order = out.windows(2).all(|pair| pair[0].pc < pair[1].pc);
-        prop_assert!(in_order);
+        let out = ordered(&pending, |pending| looks(&events, pending), 4);
+        prop_assert!(out.iter().map(|hit| hit.pc).is_sorted());
         prop_assert!(out.iter().all(|hit| !hit.order_uncertain));
+        // Nobody was faster than a look at memory: every value is the true one.
+        for (hit, event) in out.iter().zip(&events) {
+            let after = content_at(&events, event.location, event.time_ns);
+            prop_assert_eq!(hit.value.map(|value| value.bits), Some(after));
+        }
     }
 }
 
@@ -202,7 +320,7 @@ fn only_order(pending: &[Pending]) -> bool {
         for (thread, pending) in heads {
             let hit = &pending.hit;
             let there = memory[hit.location];
-            if hit.time_ns > first + WINDOW || hit.before.is_some_and(|before| before.bits != there) {
+            if pending.earliest_ns > first || hit.before.is_some_and(|before| before.bits != there) {
                 continue;
             }
             let after = hit.value.map_or((there + 1) & 0xff, |value| value.bits);
@@ -256,37 +374,88 @@ fn lost_updates_are_seen_as_they_were() {
         hit(2, 2, 115, AccessKind::Read, exact(5), 5),
         hit(4, 2, 120, AccessKind::Write, None, 6),
     ];
-    let out = ordered(&reports, 1);
+    let out = ordered(&reports, nothing_seen, 1);
     let order: Vec<u64> = out.iter().filter_map(|hit| hit.pc).map(|pc| pc.0).collect();
     let read_before_write = order.iter().position(|n| *n == 2) < order.iter().position(|n| *n == 3);
     assert!(read_before_write, "{order:?}");
     assert_eq!(out[3].before.map(|before| before.bits), Some(6));
 }
 
+fn event(tid: u32, op: Op, n: u64, late: u64) -> Event {
+    Event {
+        tid,
+        location: 0,
+        op,
+        time_ns: n * STEP,
+        resumed_ns: 0,
+        report_ns: n * STEP + late,
+    }
+}
+
 #[test]
 fn what_fits_nowhere_is_said() {
-    let mut pending = hits(&[(0, 0, Op::Store(1), 10), (1, 0, Op::Load, 100)]);
+    let mut pending = hits(&[event(0, Op::Store(1), 1, 0), event(1, Op::Load, 10, 0)]);
     pending[1].hit.before = exact(9);
     pending[1].hit.value = exact(9);
     pending
         .iter_mut()
         .for_each(|pending| pending.earliest_ns = pending.hit.time_ns - 5);
-    let out = ordered(&pending, 9);
+    let out = ordered(&pending, nothing_seen, 9);
     assert_eq!(out.len(), 2);
     assert!(!out[0].order_uncertain && out[1].order_uncertain);
 }
 
 #[test]
-fn evidence_that_comes_late_still_counts() {
-    // The read of 2 shows that thread 2's store came first of all, long after it could have been placed.
+fn an_update_that_was_overtaken_is_said_to_be() {
+    // The increment read 0, and wrote 1 after the store of 7.
     let events = [
-        (0, 0, Op::Load, 1),
-        (2, 0, Op::Store(0), 25),
-        (0, 0, Op::Store(1), 20),
-        (0, 0, Op::FetchAdd(0), 40),
-        (0, 0, Op::FetchAdd(1), 77),
-        (1, 0, Op::Load, 60),
+        event(0, Op::Store(7), 4, 0),
+        event(1, Op::Increment, 4, 1),
+        event(2, Op::Load, 20, 0),
     ];
-    let out = ordered(&hits(&events), 1);
-    assert!(consistent(&out), "{out:?}");
+    let mut pending = hits(&events);
+    pending[2].hit.before = exact(1);
+    pending[2].hit.value = exact(1);
+    let out = ordered(&pending, nothing_seen, usize::MAX);
+    let order: Vec<u32> = out.iter().map(|hit| hit.tid).collect();
+    assert_eq!(order, [0, 1, 2]);
+    assert!(out[1].order_uncertain && !out[2].order_uncertain);
+    let bits = |value: Option<Value>| value.map(|value| value.bits);
+    assert_eq!((bits(out[1].before), bits(out[1].value)), (Some(0), Some(1)));
+}
+
+#[test]
+fn a_look_in_the_middle_of_a_write_is_disregarded() {
+    let events = [
+        event(0, Op::Store(7), 1, 0),
+        event(0, Op::Load, 5, 0),
+        event(0, Op::Load, 9, 0),
+    ];
+    let pending = hits(&events);
+    let torn = |pending: &Pending| {
+        let mut seen = looks(&events, pending);
+        if pending.hit.time_ns < 5 * STEP {
+            seen[0].bits = 99;
+        }
+        seen
+    };
+    let out = ordered(&pending, torn, usize::MAX);
+    assert!(out.iter().all(|hit| !hit.order_uncertain), "{out:?}");
+}
+
+#[test]
+fn values_that_occur_once_decide_the_order() {
+    // Every report but the last comes after the last access: times tell nothing.
+    let events: Vec<Event> = (0..3)
+        .flat_map(|round| (0..3).map(move |tid| (round, tid)))
+        .map(|(round, tid)| event(tid, Op::FetchAdd(1), 10 + u64::from(tid) * 2 + round * 10, 0))
+        .collect();
+    let mut pending = hits(&events);
+    for pending in &mut pending {
+        pending.earliest_ns = pending.hit.time_ns / (10 * STEP) * (10 * STEP);
+        pending.hit.time_ns = pending.earliest_ns + 10 * STEP - 1 - u64::from(pending.hit.tid);
+    }
+    let out = ordered(&pending, nothing_seen, usize::MAX);
+    assert!(out.iter().map(|hit| hit.pc).is_sorted());
+    assert!(out.iter().all(|hit| !hit.order_uncertain));
 }

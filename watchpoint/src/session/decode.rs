@@ -7,7 +7,7 @@ use crate::access::{self, Accessor, Certainty, CodeMap as _, Touch, Trap};
 use crate::code::ProcessCode;
 use crate::hit::{Hit, Provenance, Value};
 use crate::location::Location;
-use crate::order::Pending;
+use crate::order::{Pending, Seen};
 use crate::values::{self, Change, Moment};
 use crate::watcher::{Address, Probe, RawHit, Report, WatchSpec};
 
@@ -119,6 +119,24 @@ impl Decoder {
             pending.hit.returns_to = returns_to;
         }
         out
+    }
+
+    /// What the locations held when a hit was reported.
+    pub(super) fn seen(&self, raw: &RawHit) -> Vec<Seen> {
+        let moment = Moment {
+            registers: &raw.registers,
+            stack_top: raw.stack_top,
+            memory: &raw.memory,
+        };
+        let seen = self.places.iter().filter_map(|&(location, at)| {
+            Some(Seen {
+                location,
+                bits: values::seen(&at, &moment)?,
+                from_ns: raw.time_ns,
+                until_ns: raw.looked_ns,
+            })
+        });
+        seen.collect()
     }
 
     /// An instruction under a probe runs somewhere else, in a page that the kernel made for it: which of them

@@ -167,16 +167,13 @@ impl<'f> Session<'f> {
             match event {
                 Event::Modules(modules) => self.code.set_modules(*modules),
                 Event::Armed(arming) => {
-                    let shown = (arming.at.len as usize).min(8);
-                    self.orderer.forget(arming.location);
-                    if let Some((bytes, exact)) = &arming.content {
+                    let content = arming.content.as_ref().filter(|(_, exact)| *exact);
+                    let content = content.map(|(bytes, _)| {
                         let mut word = [0; 8];
-                        word.iter_mut()
-                            .zip(bytes.iter().take(shown))
-                            .for_each(|(to, from)| *to = *from);
-                        let value = u64::from_le_bytes(word);
-                        self.orderer.note_initial(arming.location, value, *exact);
-                    }
+                        word.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+                        u64::from_le_bytes(word)
+                    });
+                    self.orderer.arm(arming.location, content);
                     self.decoder.watch(arming.location, arming.at);
                     if arming.location < self.locations {
                         self.journal.armed(&arming);
@@ -203,6 +200,11 @@ impl<'f> Session<'f> {
                     for pending in accesses {
                         if pending.hit.location < self.locations {
                             self.orderer.push(pending);
+                        }
+                    }
+                    for seen in self.decoder.seen(&raw) {
+                        if seen.location < self.locations {
+                            self.orderer.see(raw.tid.0, seen);
                         }
                     }
                     self.journal.touched(&raw, self.decoder.last_touched());

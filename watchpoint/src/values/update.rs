@@ -30,6 +30,17 @@ impl Update {
         };
         low_bytes(after, len as usize)
     }
+
+    /// The value before, for the value after, where only one leads to it.
+    #[must_use]
+    pub fn undo(self, after: u64, len: u32) -> Option<u64> {
+        let back = match self {
+            Self::Add(added) => Self::Add(added.wrapping_neg()),
+            Self::Xor(_) | Self::Negate => self,
+            Self::And(_) | Self::Or(_) => return None,
+        };
+        Some(back.apply(after, len))
+    }
 }
 
 #[cfg(test)]
@@ -44,5 +55,20 @@ mod tests {
         assert_eq!(Update::Negate.apply(1, 8), u64::MAX);
         assert_eq!(Update::And(3).apply(7, 2), 3);
         assert_eq!(Update::Or(8).apply(7, 2), 15);
+    }
+
+    #[test]
+    fn what_can_be_undone_is() {
+        for update in [Update::Add(200), Update::Xor(0xa5), Update::Negate] {
+            for before in 0..=0xff {
+                assert_eq!(
+                    update.undo(update.apply(before, 1), 1),
+                    Some(before),
+                    "{update:?}"
+                );
+            }
+        }
+        assert_eq!(Update::And(1).undo(0, 1), None);
+        assert_eq!(Update::Or(1).undo(1, 1), None);
     }
 }

@@ -27,6 +27,7 @@ fn hit() -> RawHit {
         report: Report::Probe,
         stack_top: Some(8),
         memory: Snapshot::of(RunAddr(9), &[1, 2, 3, 4, 5, 6, 7, 8, 9]).collect(),
+        looked_ns: 10,
     }
 }
 

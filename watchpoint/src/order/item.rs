@@ -1,0 +1,98 @@
+//! What is put in order: accesses, and looks at memory.
+
+use crate::hit::{Access, Hit, Value};
+use crate::values::Update;
+
+/// A hit on its way, with how its values hang together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pending {
+    /// The hit; `seq` is given when it leaves. Its time is that of the report.
+    pub hit: Hit,
+    /// It did not happen before this.
+    pub earliest_ns: u64,
+    /// The watch may have been set after it: what is known of the location's content may be what it left.
+    pub is_first: bool,
+    /// Bytes of its location, at most eight.
+    pub len: u32,
+    /// How the value after follows from the one before.
+    pub update: Option<Update>,
+}
+
+impl Pending {
+    /// What it found in memory, if no other thread can have made that wrong.
+    pub(super) fn found(&self) -> Option<u64> {
+        self.hit
+            .before
+            .filter(|before| before.is_exact() && !self.is_first)
+            .map(|before| before.bits)
+    }
+
+    /// What it left in memory, if that is certain.
+    pub(super) fn left(&self) -> Option<u64> {
+        self.hit.value.filter(Value::is_exact).map(|value| value.bits)
+    }
+
+    /// Whether memory may be something else after it.
+    pub(super) fn may_write(&self) -> bool {
+        self.hit.access.is_none_or(|access| access.kind.writes())
+    }
+
+    /// Whether another thread can write between its read and its write.
+    pub(super) fn can_be_overtaken(&self) -> bool {
+        let split = |access: Access| access.kind.reads() && access.kind.writes() && !access.atomic;
+        self.hit.access.is_some_and(split)
+    }
+}
+
+/// What memory held when a hit was reported: a read of our own, whose time is known well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Which location.
+    pub location: usize,
+    /// Its bytes, as in [`Value`].
+    pub bits: u64,
+    /// Not before this.
+    pub from_ns: u64,
+    /// Not after this.
+    pub until_ns: u64,
+}
+
+/// A location at one of its addresses: what was known is void when it is somewhere else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) location: usize,
+    pub(super) armed: u32,
+}
+
+/// What happens at a place.
+#[derive(Clone, Debug)]
+pub(super) enum What {
+    Access(Box<Pending>),
+    Look(u64),
+}
+
+/// One thing to find a place for in the order: it happened at some time of its span.
+#[derive(Clone, Debug)]
+pub(super) struct Item {
+    pub(super) place: Place,
+    pub(super) earliest_ns: u64,
+    pub(super) latest_ns: u64,
+    pub(super) what: What,
+}
+
+impl Item {
+    pub(super) fn access(&self) -> Option<&Pending> {
+        match &self.what {
+            What::Access(pending) => Some(pending),
+            What::Look(_) => None,
+        }
+    }
+
+    /// What was certainly found at the place.
+    pub(super) fn found(&self) -> Option<u64> {
+        match &self.what {
+            What::Access(pending) => pending.found(),
+            What::Look(bits) => Some(*bits),
+        }
+    }
+}

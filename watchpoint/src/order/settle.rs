@@ -1,0 +1,130 @@
+//! Hits that have their place, until nothing more is told about their values.
+
+use std::collections::BTreeMap;
+
+use super::item::{Pending, Place};
+use crate::hit::{Hit, Provenance, Value};
+
+/// A hit in its place.
+#[derive(Debug)]
+struct Placed {
+    place: Place,
+    pending: Pending,
+}
+
+/// Hits in order. They leave when their values are settled, and only with values that do not contradict each other:
+/// this is where that is made sure of, whatever was found out before.
+#[derive(Debug, Default)]
+pub(super) struct Settling {
+    placed: Vec<Placed>,
+    /// What the last hit that left claimed of its place.
+    claimed: BTreeMap<Place, Claim>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    value: Value,
+    uncertain: bool,
+}
+
+impl Settling {
+    pub(super) fn push(&mut self, place: Place, pending: Pending) {
+        self.placed.push(Placed { place, pending });
+    }
+
+    /// What is there is what the last access left: where that one could not tell for certain (an exchange keeps what
+    /// it found, not what it stored), now it is known. So it is for reads in between, and for what can be undone.
+    pub(super) fn tell(&mut self, place: Place, bits: u64, from: Provenance) {
+        let mut bits = bits;
+        let here = self.placed.iter_mut().rev().filter(|other| other.place == place);
+        for Placed { pending, .. } in here.take_while(|other| is_open(&other.pending.hit)) {
+            pending.hit.value = Some(Value::new(bits, from));
+            if pending.may_write() {
+                let undone = pending.update.and_then(|update| update.undo(bits, pending.len));
+                let (Some(undone), None) = (undone, pending.found()) else {
+                    // What memory seemed to say about it may have been about something later.
+                    pending.hit.before = pending.hit.before.filter(Value::is_exact);
+                    break;
+                };
+                pending.hit.before = Some(Value::new(undone, from));
+                if pending.hit.order_uncertain {
+                    break;
+                }
+                bits = undone;
+            } else {
+                pending.hit.before = pending.hit.value;
+            }
+        }
+    }
+
+    /// The hits about which nothing more is going to be told; those up to `old_ns` do not wait for it.
+    pub(super) fn release(&mut self, old_ns: u64) -> Vec<Hit> {
+        let mut followed = Vec::new();
+        let mut settled = self.placed.len();
+        for (at, Placed { place, pending }) in self.placed.iter().enumerate().rev() {
+            if followed.contains(place) {
+                continue;
+            }
+            if is_open(&pending.hit) && pending.hit.time_ns > old_ns {
+                settled = at;
+            }
+            followed.push(*place);
+        }
+        let rest = self.placed.split_off(settled);
+        let leaving = std::mem::replace(&mut self.placed, rest);
+        leaving.into_iter().map(|placed| self.agreed(placed)).collect()
+    }
+
+    /// Makes a hit say what the ones before it said, where only memory spoke for it, which was looked at later; and says
+    /// that its place is not certain where it knows better.
+    fn agreed(&mut self, placed: Placed) -> Hit {
+        let Placed { place, mut pending } = placed;
+        let claim = self.claimed.get(&place).filter(|_| !pending.is_first);
+        if let Some(Claim { value, uncertain }) = claim.copied() {
+            let hit = &mut pending.hit;
+            match hit.before.filter(Value::is_exact) {
+                Some(found) => hit.order_uncertain |= found.bits != value.bits && !uncertain,
+                None if hit.order_uncertain => {}
+                None => continue_from(&mut pending, value),
+            }
+        }
+        let hit = pending.hit;
+        match hit.value {
+            Some(value) => {
+                let uncertain = hit.order_uncertain;
+                self.claimed.insert(place, Claim { value, uncertain });
+            }
+            None => {
+                self.claimed.remove(&place);
+            }
+        }
+        hit
+    }
+}
+
+/// Whether a later access, or look at memory, can tell what this one saw or left behind.
+fn is_open(hit: &Hit) -> bool {
+    hit.access.is_some() && hit.value.is_none_or(|value| !value.is_exact())
+}
+
+/// Has a hit whose values are not certain start from what was there.
+fn continue_from(pending: &mut Pending, there: Value) {
+    let known = |bits| {
+        let from = match there.from {
+            Provenance::Memory => Provenance::Memory,
+            Provenance::Register | Provenance::Computed => Provenance::Computed,
+        };
+        Some(Value::new(bits, from))
+    };
+    let may_write = pending.may_write();
+    let hit = &mut pending.hit;
+    hit.before = known(there.bits);
+    if hit.value.is_some_and(|value| value.is_exact()) || hit.access.is_none() {
+        return;
+    }
+    if !may_write {
+        hit.value = hit.before;
+    } else if let Some(update) = pending.update {
+        hit.value = known(update.apply(there.bits, pending.len));
+    }
+}
