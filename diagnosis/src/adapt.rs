@@ -113,3 +113,87 @@ impl Adapt {
         Next::Track(self.sigma)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::{Run, Shape};
+    use crate::testkit::Lab;
+
+    fn order() -> (Lab, Vec<Run>) {
+        let mut lab = Lab::new(&[('m', "main"), ('a', "worker")], &[("p", Shape::Pointer)]);
+        let runs = vec![
+            lab.success("m:W1=5 a:R2=5 m:W3=0"),
+            lab.failure("m:W1=5 m:W3=0 a:R2=0", 'a', &[2]),
+        ];
+        (lab, runs)
+    }
+
+    fn ended(failed: bool, ranked: &[Ranked]) -> Ended<'_> {
+        Ended {
+            failed,
+            ranked,
+            slice_length: Some(20),
+        }
+    }
+
+    #[test]
+    fn sigma_doubles_until_an_explanation_stays() {
+        let (mut lab, runs) = order();
+        let (_, ranked) = lab.rank(&runs);
+        assert!(ranked[0].explains);
+        let mut adapt = Adapt::new(FIRST, 10);
+        assert_eq!(
+            adapt.ended(ended(false, &[])),
+            Next::Track(2),
+            "a success changes nothing"
+        );
+        assert_eq!(adapt.ended(ended(true, &[])), Next::Track(4));
+        assert_eq!(adapt.ended(ended(true, &ranked)), Next::Track(8));
+        assert_eq!(adapt.ended(ended(true, &ranked)), Next::Stop(Stop::Stable));
+        assert_eq!(adapt.recurrences(), 3);
+    }
+
+    #[test]
+    fn a_symptom_does_not_end_the_search_before_the_slice_does() {
+        let mut lab = Lab::new(&[('m', "main")], &[("p", Shape::Pointer)]);
+        let runs = [lab.success("m:R2=5"), lab.failure("m:R2=0", 'm', &[2])];
+        let (_, ranked) = lab.rank(&runs);
+        assert!(!ranked[0].explains);
+        let mut adapt = Adapt::new(FIRST, 10);
+        let mut sigmas = Vec::new();
+        let stop = loop {
+            match adapt.ended(ended(true, &ranked)) {
+                Next::Track(sigma) => sigmas.push(sigma),
+                Next::Stop(stop) => break stop,
+            }
+        };
+        assert_eq!((sigmas, stop), (vec![4, 8, 16, 32], Stop::Exhausted));
+    }
+
+    #[test]
+    fn it_waits_for_no_more_failures_than_it_was_told() {
+        let mut adapt = Adapt::new(FIRST, 3);
+        let nothing = Ended {
+            failed: true,
+            ranked: &[],
+            slice_length: None,
+        };
+        assert_eq!(adapt.ended(nothing), Next::Track(4));
+        assert_eq!(adapt.ended(nothing), Next::Track(8));
+        assert_eq!(adapt.ended(nothing), Next::Stop(Stop::Enough));
+    }
+
+    /// Without a run that did not fail, nothing separates and nothing can be stable.
+    #[test]
+    fn a_program_that_always_fails_is_tracked_until_told_otherwise() {
+        let (mut lab, mut runs) = order();
+        runs.retain(|run| run.failed.is_some());
+        let (_, ranked) = lab.rank(&runs);
+        let mut adapt = Adapt::new(FIRST, 4);
+        for _ in 0..3 {
+            assert!(matches!(adapt.ended(ended(true, &ranked)), Next::Track(_)));
+        }
+        assert_eq!(adapt.ended(ended(true, &ranked)), Next::Stop(Stop::Enough));
+    }
+}

@@ -19,3 +19,5 @@ pub mod refine;
 pub mod run;
 pub mod sketch;
 pub mod statistics;
+#[cfg(test)]
+mod testkit;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::present;
 use super::select::Pick;
 use crate::run::{Catalogue, Run, ThreadIx, What};
-use crate::sketch::{Evidence, Source, Step, Thread, Why};
+use crate::sketch::{Evidence, Source, Step, Thread};
 
 /// Gives the steps their places.
 pub(super) fn place(catalogue: &Catalogue, run: &Run, mut picks: Vec<Pick>) -> (Vec<Thread>, Vec<Step>) {
@@ -61,16 +61,18 @@ fn key(catalogue: &Catalogue, run: &Run, picks: &[Pick], pick: &Pick) -> (bool, 
     }
     let info = |statement: crate::run::StatementId| catalogue.statements.get(statement.0 as usize);
     let function = |statement| info(statement).map(|info| info.function.clone());
-    let because = info(pick.statement).and_then(|info| info.because);
-    if because.is_some_and(|because| because.why == Why::Thread) {
-        // Before everything that the created threads do.
-        let others = run.events.iter().position(|event| event.thread != pick.thread);
-        let shown = picks
+    if let Some(created) = pick.starts {
+        // Before everything that the threads of this kind do, the creation before what they begin with.
+        let role = |thread: ThreadIx| run.threads.get(thread.0 as usize).map(|thread| &thread.role);
+        let first = run
+            .events
             .iter()
-            .filter(|other| other.thread != pick.thread)
-            .filter_map(|other| other.event)
-            .min();
-        return (false, shown.or(others).unwrap_or(usize::MAX), 0);
+            .position(|event| role(event.thread) == role(created));
+        return (
+            false,
+            first.unwrap_or(usize::MAX - 1),
+            u32::from(pick.thread == created),
+        );
     }
     // The chain of steps that it leads to, to the first that was seen; its depth keeps callers before callees.
     let mut depth = 0;

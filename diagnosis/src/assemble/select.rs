@@ -34,6 +34,8 @@ pub(super) struct Pick {
     pub event: Option<usize>,
     /// The statement before which it stands, where it has no event.
     pub before: Option<StatementId>,
+    /// The thread at whose start it stands, where it creates one or takes what a thread was given.
+    pub starts: Option<ThreadIx>,
     /// The rank of the best predictor that it is part of.
     pub rank: Option<u32>,
     pub failing: bool,
@@ -153,6 +155,7 @@ impl Selection<'_> {
             statement: happened.statement,
             event: Some(event),
             before: None,
+            starts: None,
             rank,
             failing: false,
         });
@@ -180,6 +183,7 @@ impl Selection<'_> {
                     statement,
                     event: None,
                     before,
+                    starts: None,
                     rank: None,
                     failing: false,
                 };
@@ -264,7 +268,7 @@ impl Selection<'_> {
                     .because(statement)
                     .is_none_or(|because| because.why == Why::Data);
                 let watched = self.accesses_in_run(thread, statement);
-                if (!hands_on || watched) && !self.catalogue_return(statement) {
+                if !hands_on || watched {
                     connected.insert(statement);
                     self.take(
                         thread,
@@ -290,17 +294,6 @@ impl Selection<'_> {
                 );
             }
         }
-    }
-
-    /// Whether a statement is known to do nothing but return.
-    fn catalogue_return(&self, statement: StatementId) -> bool {
-        let text = self
-            .catalogue
-            .statements
-            .get(statement.0 as usize)
-            .and_then(|info| info.text.as_deref());
-        text.is_some_and(|text| text.trim_start().starts_with("return "))
-            && self.because(statement).is_some_and(|b| b.why == Why::Data)
     }
 
     fn accesses_in_run(&self, thread: ThreadIx, statement: StatementId) -> bool {
@@ -460,6 +453,7 @@ impl Selection<'_> {
                 continue;
             };
             self.take(creator, creation, None);
+            self.at_start(creator, creation, created);
             // Where the created thread takes what it was given.
             let mut statement = because.of;
             while let Some(next) = self.because(statement)
@@ -467,11 +461,18 @@ impl Selection<'_> {
                 && !self.has_line(statement)
             {
                 self.take(created, statement, Some(next.of));
+                self.at_start(created, statement, created);
                 statement = next.of;
                 if next.why != Why::Data {
                     break;
                 }
             }
+        }
+    }
+
+    fn at_start(&mut self, thread: ThreadIx, statement: StatementId, created: ThreadIx) {
+        if let Some(pick) = self.picks.get_mut(&(thread, statement, None)) {
+            pick.starts = Some(created);
         }
     }
 
@@ -546,6 +547,7 @@ impl Selection<'_> {
                     statement: failed.statement,
                     event,
                     before: None,
+                    starts: None,
                     rank: None,
                     failing: true,
                 });

@@ -17,10 +17,11 @@ pub(crate) struct Touch {
     pub uncertain: bool,
 }
 
-/// Every location's accesses at every address. Events of locations that the run does not say it watched are left
-/// out: it says nothing about them.
+/// The accesses at every address, by the location that they are about. Events of locations that the run does not say it
+/// watched are left out: it says nothing about them. One address may be watched for several reasons; it goes by the
+/// first of its locations.
 pub(crate) fn by_address(run: &Run) -> BTreeMap<(LocationId, u64), Vec<Touch>> {
-    let mut all: BTreeMap<(LocationId, u64), Vec<Touch>> = BTreeMap::new();
+    let mut all: BTreeMap<u64, (LocationId, Vec<Touch>)> = BTreeMap::new();
     for (event, happened) in run.events.iter().enumerate() {
         let What::Access(access) = happened.what else {
             continue;
@@ -28,7 +29,8 @@ pub(crate) fn by_address(run: &Run) -> BTreeMap<(LocationId, u64), Vec<Touch>> {
         if !run.watched.contains(&access.location) {
             continue;
         }
-        let touches = all.entry((access.location, access.addr)).or_default();
+        let (location, touches) = all.entry(access.addr).or_insert((access.location, Vec::new()));
+        *location = access.location.min(*location);
         let touch = Touch {
             event,
             thread: happened.thread,
@@ -50,7 +52,9 @@ pub(crate) fn by_address(run: &Run) -> BTreeMap<(LocationId, u64), Vec<Touch>> {
             _ => touches.push(touch),
         }
     }
-    all
+    all.into_iter()
+        .map(|(addr, (location, touches))| ((location, addr), touches))
+        .collect()
 }
 
 /// Whether `write` is the second half of what a statement began with `read`.

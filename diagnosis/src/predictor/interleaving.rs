@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::accesses::Touch;
 use super::{Actor, AtomicityPattern, OrderPattern, Predictor};
-use crate::run::{LocationId, ThreadIx};
+use crate::run::{AccessKind, LocationId, ThreadIx};
 
 /// Different accesses that are remembered at once. What is farther back than this many others is not looked at.
 const REMEMBERED: usize = 64;
@@ -123,7 +123,7 @@ impl Pass<'_> {
             let Some(pattern) = AtomicityPattern::of(own.kind, other.kind, touch.kind) else {
                 continue;
             };
-            if pattern != AtomicityPattern::Wrw && undisturbed(own, other, touch) {
+            if pattern != AtomicityPattern::Wrw && state.undisturbed(own, touch) {
                 continue;
             }
             let predictor = Predictor::Atomicity {
@@ -139,18 +139,18 @@ impl Pass<'_> {
     }
 }
 
-/// Whether the second access met what the first had left, although another thread wrote between. Where values are not
-/// known, it is taken not to have.
-fn undisturbed(first: &Touch, between: &Touch, second: &Touch) -> bool {
-    let met = match (second.kind.writes(), second.before) {
-        (true, Some(before)) => Some(before),
-        (true, None) => between.value,
-        (false, _) => second.value,
-    };
-    first.value.is_some() && first.value == met
-}
-
 impl State {
+    /// Whether a thread's second access met what its first had left, although another thread wrote between. Where values
+    /// are not known, it is taken not to have.
+    fn undisturbed(&self, first: &Touch, second: &Touch) -> bool {
+        let replaced = self.last_write.as_ref().and_then(|write| write.value);
+        let met = match second.kind {
+            AccessKind::Read => second.value,
+            AccessKind::Write | AccessKind::ReadWrite => second.before.or(replaced),
+        };
+        first.value.is_some() && first.value == met
+    }
+
     fn after(&mut self, touch: &Touch) {
         if touch.kind.writes() {
             self.last_write = Some(*touch);

@@ -1,1 +1,244 @@
+use std::collections::{BTreeMap, BTreeSet};
 
+use proptest::prelude::*;
+
+use super::accesses::{Touch, by_address};
+use super::extract::{locate, observe};
+use super::{Actor, AtomicityPattern, OrderPattern, Predictor};
+use crate::run::{
+    Access, AccessKind, Catalogue, Event, LocationId, LocationInfo, Run, RunThread, Shape, StatementId,
+    ThreadIx, What,
+};
+use crate::testkit::Lab;
+
+const ROLES: [&str; 3] = ["main", "worker", "worker"];
+
+fn accesses() -> impl Strategy<Value = Vec<(u32, u32, u32, AccessKind, u64, bool)>> {
+    let kind = prop_oneof![
+        Just(AccessKind::Read),
+        Just(AccessKind::Write),
+        Just(AccessKind::ReadWrite)
+    ];
+    let uncertain = prop_oneof![9 => Just(false), 1 => Just(true)];
+    proptest::collection::vec((0..3_u32, 0..4_u32, 0..2_u32, kind, 0..3_u64, uncertain), 0..14)
+}
+
+pub(crate) fn catalogue() -> Catalogue {
+    let location = LocationInfo {
+        variable: None,
+        width: 8,
+        shape: Shape::Unsigned,
+    };
+    Catalogue {
+        locations: vec![location.clone(), location],
+        ..Catalogue::default()
+    }
+}
+
+fn run_of(list: &[(u32, u32, u32, AccessKind, u64, bool)]) -> Run {
+    let event = |&(thread, statement, location, kind, value, uncertain): &(_, _, _, _, _, _)| Event {
+        thread: ThreadIx(thread),
+        statement: StatementId(statement),
+        time_ns: None,
+        uncertain,
+        what: What::Access(Access {
+            location: LocationId(location),
+            addr: u64::from(location),
+            kind,
+            value: Some(value),
+            before: None,
+        }),
+    };
+    Run {
+        number: 1,
+        failed: None,
+        sigma: 2,
+        threads: ROLES
+            .iter()
+            .map(|role| RunThread {
+                role: (*role).into(),
+                stack: Vec::new(),
+            })
+            .collect(),
+        events: list.iter().map(event).collect(),
+        watched: [LocationId(0), LocationId(1)].into(),
+        late: BTreeSet::new(),
+        traced: BTreeSet::new(),
+        incomplete: None,
+        gaps: Vec::new(),
+    }
+}
+
+/// The definitions of the patterns, taken literally.
+fn by_definition(run: &Run) -> BTreeMap<Predictor, bool> {
+    let mut all: BTreeMap<Predictor, bool> = BTreeMap::new();
+    for ((location, _), list) in by_address(run) {
+        let actor = |touch: &Touch| Actor {
+            statement: touch.statement,
+            role: ROLES[touch.thread.0 as usize].into(),
+        };
+        let mut add = |predictor, touches: &[&Touch]| {
+            let certain = touches.iter().all(|touch| !touch.uncertain);
+            *all.entry(predictor).or_default() |= certain;
+        };
+        for (j, second) in list.iter().enumerate() {
+            if second.kind.reads() && !list[..j].iter().any(|touch| touch.kind.writes()) {
+                let read = actor(second);
+                add(Predictor::Unwritten { location, read }, &[second]);
+            }
+            let value_before = list[..j]
+                .iter()
+                .rfind(|touch| touch.kind.writes())
+                .and_then(|w| w.value);
+            for (i, first) in list[..j].iter().enumerate() {
+                let between = &list[i + 1..j];
+                let unwritten = between.iter().all(|touch| !touch.kind.writes());
+                let mut pair = |pattern| {
+                    let predictor = Predictor::Order {
+                        pattern,
+                        location,
+                        first: actor(first),
+                        second: actor(second),
+                    };
+                    add(predictor, &[first, second]);
+                };
+                if first.thread != second.thread && unwritten {
+                    if first.kind.writes() && second.kind.reads() {
+                        pair(OrderPattern::Wr);
+                    }
+                    if first.kind == AccessKind::Read && second.kind.writes() {
+                        pair(OrderPattern::Rw);
+                    }
+                    if first.kind.writes() && second.kind == AccessKind::Write && between.is_empty() {
+                        pair(OrderPattern::Ww);
+                    }
+                }
+                let follows = between.iter().all(|touch| touch.thread != second.thread);
+                if first.thread == second.thread && follows {
+                    let met = match second.kind {
+                        AccessKind::Read => second.value,
+                        _ => second.before.or(value_before),
+                    };
+                    for other in between {
+                        let Some(pattern) = AtomicityPattern::of(first.kind, other.kind, second.kind) else {
+                            continue;
+                        };
+                        if pattern == AtomicityPattern::Wrw || first.value != met {
+                            let predictor = Predictor::Atomicity {
+                                pattern,
+                                location,
+                                first: actor(first),
+                                between: actor(other),
+                                second: actor(second),
+                            };
+                            add(predictor, &[first, other, second]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+proptest! {
+    #[test]
+    fn patterns_are_what_their_definitions_say(list in accesses()) {
+        let run = run_of(&list);
+        let observation = observe(&catalogue(), &run);
+        let expected = by_definition(&run);
+        let interleaving = |predictor: &&Predictor| predictor.pattern().is_some();
+        for predictor in observation.held.keys().filter(interleaving) {
+            prop_assert_eq!(expected.get(predictor), Some(&true), "{:?}", predictor);
+        }
+        for (predictor, certain) in &expected {
+            let held = observation.held.contains_key(predictor);
+            let unknown = observation.unknown.contains(predictor);
+            prop_assert!(held || unknown, "{:?}", predictor);
+            prop_assert!(*certain || unknown, "{:?}", predictor);
+        }
+        prop_assert!(observation.unknown.iter().all(|predictor| !observation.held.contains_key(predictor)));
+    }
+
+    #[test]
+    fn what_held_is_found_again(list in accesses()) {
+        let run = run_of(&list);
+        for (predictor, after) in observe(&catalogue(), &run).held {
+            let events = locate(&catalogue(), &run, &predictor).unwrap();
+            let last = events.iter().max().unwrap();
+            prop_assert_eq!((run.events.len() - 1 - last) as u64, after, "{:?}", predictor);
+        }
+    }
+}
+
+fn held(lab: &Lab, run: &Run) -> Vec<String> {
+    let observation = observe(&lab.catalogue, run);
+    let patterns = observation.held.keys().filter_map(|predictor| {
+        let lines = predictor.accesses();
+        let lines = lines
+            .iter()
+            .map(|(actor, _, _)| lab.catalogue.statements[actor.statement.0 as usize].line);
+        let lines: Vec<String> = lines.map(|line| line.unwrap().to_string()).collect();
+        Some(format!("{} {}", predictor.pattern()?, lines.join(" ")))
+    });
+    patterns.collect()
+}
+
+#[test]
+fn an_increment_that_was_torn_apart_is_two_accesses() {
+    let mut lab = Lab::new(&[('a', "worker"), ('b', "worker")], &[("n", Shape::Signed)]);
+    let whole = lab.success("a:R5=0 a:W5=1 b:R5=1 b:W5=2");
+    assert_eq!(held(&lab, &whole), ["-R 5", "WR 5 5"]);
+    let torn = lab.success("a:R5=0 b:R5=0 b:W5=1 a:W5=1");
+    assert!(
+        held(&lab, &torn).contains(&"RWW 5 5 5".to_owned()),
+        "{:?}",
+        held(&lab, &torn)
+    );
+}
+
+#[test]
+fn an_uncertain_order_is_no_fact_either_way() {
+    let mut lab = Lab::new(&[('a', "main"), ('b', "worker")], &[("n", Shape::Signed)]);
+    let run = lab.success("a:W1=1? b:R2=1?");
+    let observation = observe(&lab.catalogue, &run);
+    let names: Vec<_> = observation
+        .unknown
+        .iter()
+        .filter_map(|predictor| predictor.pattern())
+        .collect();
+    assert!(held(&lab, &run).is_empty(), "{:?}", held(&lab, &run));
+    assert_eq!(names, ["WR", "RW"]);
+}
+
+#[test]
+fn what_was_armed_late_says_nothing_about_the_first_read() {
+    let mut lab = Lab::new(&[('a', "main")], &[("n", Shape::Signed)]);
+    let mut run = lab.success("a:R2=1");
+    assert_eq!(held(&lab, &run), ["-R 2"]);
+    run.late = run.watched.clone();
+    assert!(held(&lab, &run).is_empty());
+}
+
+#[test]
+fn objects_at_different_addresses_are_different() {
+    let mut lab = Lab::new(&[('a', "main"), ('b', "worker")], &[("p->n", Shape::Signed)]);
+    let run = lab.success("a:W1=1@p->n+0 b:W2=1@p->n+1 b:R3=1@p->n+1 a:R4=1@p->n+0");
+    assert!(held(&lab, &run).is_empty(), "{:?}", held(&lab, &run));
+}
+
+/// Two threads that hammer one counter: what is kept and what is looked at for each access stays small.
+#[test]
+fn long_runs_are_read_in_one_pass() {
+    let mut list = Vec::new();
+    for turn in 0..60_000_u32 {
+        let kind = if turn % 3 == 0 {
+            AccessKind::Write
+        } else {
+            AccessKind::Read
+        };
+        list.push((turn % 3, turn % 7, 0, kind, u64::from(turn), false));
+    }
+    let observation = observe(&catalogue(), &run_of(&list));
+    assert!(observation.held.len() < 2_000, "{}", observation.held.len());
+}

@@ -22,6 +22,9 @@
 //! itself; a branch or a value before it is where the runs parted. Being a particular number says less than being
 //! null or negative, and comes after everything else: some number always separates few runs.
 
+#[cfg(test)]
+mod tests;
+
 use std::cmp::Ordering;
 
 use crate::evidence::Evidence;
@@ -209,6 +212,7 @@ impl Judge<'_> {
         };
         self.evidence
             .values_from(&start)
+            .filter(|value| matches!(value, Predictor::Value { when: When::Ever, .. }))
             .any(|value| self.evidence.counts(value).compare_f(counts) != Ordering::Less)
     }
 }

@@ -9,6 +9,9 @@
 //! - the run is incomplete: what is not in it may have happened, or
 //! - it is about accesses from the start on (`-R`), and the run began to watch late.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};

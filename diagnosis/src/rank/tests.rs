@@ -1,0 +1,326 @@
+//! Each class of bug, as runs of programs of its kind look: the cause is first.
+
+use crate::run::Shape;
+use crate::sketch::Why;
+use crate::testkit::Lab;
+
+fn first(lab: &mut Lab, runs: &[crate::run::Run]) -> String {
+    let (_, ranked) = lab.rank(runs);
+    lab.describe(&ranked[0])
+}
+
+/// A queue's lock is cleared (62) while a consumer will use it again (82). Between the consumer's last use (91) and
+/// this one there is the write, but the pair of uses is not what is wrong.
+#[test]
+fn a_use_after_the_end_is_an_order_violation() {
+    let mut lab = Lab::new(
+        &[('m', "main"), ('a', "consumer"), ('b', "consumer")],
+        &[("q->mut", Shape::Pointer)],
+    );
+    let runs = [
+        lab.success(
+            "m:W51=5 a:R82=5 a:R91=5 b:R82=5 b:R91=5 a:R82=5 a:R91=5 b:R82=5 b:R91=5 m:R61=5 m:W62=0",
+        ),
+        lab.failure(
+            "m:W51=5 a:R82=5 a:R91=5 b:R82=5 b:R91=5 a:R82=5 a:R91=5 m:R61=5 m:W62=0 b:R82=0",
+            'b',
+            &[82, 127],
+        ),
+        lab.success("m:W51=5 a:R82=5 a:R91=5 a:R82=5 a:R91=5 b:R82=5 b:R91=5 m:R61=5 m:W62=0"),
+        lab.failure(
+            "m:W51=5 a:R82=5 a:R91=5 b:R82=5 b:R91=5 m:R61=5 m:W62=0 a:R82=0",
+            'a',
+            &[82, 127],
+        ),
+    ];
+    assert_eq!(first(&mut lab, &runs), "WR 62 82");
+}
+
+/// A monitor checks (60) and uses (63) what a session sets (83) and clears (86). Clearing before the check and after the
+/// use both go well.
+#[test]
+fn a_check_apart_from_its_use_is_an_atomicity_violation() {
+    let mut lab = Lab::new(
+        &[('m', "monitor"), ('s', "session")],
+        &[("thd->proc_info", Shape::Pointer)],
+    );
+    let runs = [
+        lab.success("m:R60=0 s:W83=7 m:R60=7 m:R63=7 s:W86=0 s:W83=7 s:W86=0"),
+        lab.failure(
+            "s:W83=7 s:W86=0 s:W83=7 m:R60=7 s:W86=0 m:R63=0",
+            'm',
+            &[46, 63, 75],
+        ),
+        lab.success("s:W83=7 s:W86=0 m:R60=0 s:W83=7 m:R60=7 m:R63=7 s:W86=0"),
+        lab.failure("s:W83=7 m:R60=7 s:W86=0 m:R63=0", 'm', &[46, 63, 75]),
+    ];
+    assert_eq!(first(&mut lab, &runs), "RWR 60 86 63");
+}
+
+/// Two workers take a slot (52) and advance the index (58) without excluding one another. Unoptimised, the increment
+/// is a read and a write.
+#[test]
+fn a_lost_update_is_an_atomicity_violation_at_every_optimisation_level() {
+    for (advance_a, advance_b, advance_a2) in [
+        ("a:RW58=1", "b:RW58=2", "a:RW58=2"),
+        ("a:R58=0 a:W58=1", "b:R58=1 b:W58=2", "a:R58=1 a:W58=2"),
+    ] {
+        let mut lab = Lab::new(
+            &[('a', "worker"), ('b', "worker")],
+            &[("access_log.used", Shape::Unsigned)],
+        );
+        let runs = [
+            lab.success(&format!("a:R52=0 {advance_a} b:R52=1 {advance_b} b:R74=2")),
+            lab.failure("a:R52=0 b:R52=0 b:RW58=1 a:RW58=2 b:R74=2", 'b', &[66, 75, 95]),
+            lab.success("b:R52=0 b:RW58=1 a:R52=1 a:RW58=2 b:R74=2"),
+            lab.failure(
+                &format!("a:R52=0 b:R52=0 b:R58=0 b:W58=1 {advance_a2} a:R74=2"),
+                'a',
+                &[66, 75, 95],
+            ),
+        ];
+        assert_eq!(first(&mut lab, &runs), "RWW 52 58 58");
+    }
+}
+
+/// A reference is dropped (70) and the count is tested (72) in two steps.
+#[test]
+fn a_count_that_is_tested_late_is_an_atomicity_violation() {
+    let mut lab = Lab::new(
+        &[('m', "main"), ('a', "worker"), ('b', "worker")],
+        &[("obj->refcount", Shape::Signed)],
+    );
+    let runs = [
+        lab.success("m:RW105=1 m:RW105=2 a:RW70=1 a:R72=1 b:RW70=0 b:R72=0"),
+        lab.failure(
+            "m:RW105=1 m:RW105=2 a:RW70=1 b:RW70=0 a:R72=0 b:R72=0",
+            'b',
+            &[58, 73, 88],
+        ),
+        lab.success("m:RW105=1 m:RW105=2 b:RW70=1 b:R72=1 a:RW70=0 a:R72=0"),
+        lab.failure(
+            "m:RW105=1 m:RW105=2 b:RW70=1 a:RW70=0 a:R72=0 b:R72=0",
+            'b',
+            &[58, 73, 88],
+        ),
+    ];
+    assert_eq!(first(&mut lab, &runs), "WWR 70 70 72");
+}
+
+/// A log is closed (33) and opened again (28); a transaction that looks in between (41) takes it for switched off. That
+/// the transaction had looked before does not matter.
+#[test]
+fn a_state_that_was_not_meant_to_be_seen_is_an_atomicity_violation() {
+    let mut lab = Lab::new(
+        &[('m', "main"), ('t', "run_transactions"), ('f', "flush_logs")],
+        &[("this->state_", Shape::Unsigned)],
+    );
+    let runs = [
+        lab.success("m:W28=1 t:R41=1 f:W33=0 f:W28=1 t:R41=1"),
+        lab.failure("m:W28=1 t:R41=1 f:W33=0 t:R41=0 f:W28=1", 't', &[89, 97]),
+        lab.success("m:W28=1 f:W33=0 f:W28=1 t:R41=1 t:R41=1"),
+        lab.failure("m:W28=1 t:R41=1 t:R41=1 f:W33=0 t:R41=0 f:W28=1", 't', &[89, 97]),
+    ];
+    assert_eq!(first(&mut lab, &runs), "WRW 33 41 28");
+}
+
+/// A transfer is marked as pending (84) after it was started, and may be done (53) before. Every failure is that of the
+/// second transfer here, so that the check of the first (74) always comes before: but what it saw was still true.
+#[test]
+fn a_write_that_nobody_saw_is_an_order_violation() {
+    let mut lab = Lab::new(
+        &[
+            ('m', "main"),
+            ('x', "complete_transfer"),
+            ('y', "complete_transfer"),
+        ],
+        &[("io_pending", Shape::Signed)],
+    );
+    let good = "m:W84=1 m:R72=1 x:W53=0 m:R72=0 m:R74=0";
+    let runs = [
+        lab.success(&format!("{good} m:W84=1 m:R72=1 y:W53=0 m:R72=0 m:R74=0")),
+        lab.failure(
+            &format!("{good} y:W53=0 m:W84=1 m:R72=1 m:R72=1 m:R74=1"),
+            'm',
+            &[74, 85, 108],
+        ),
+        lab.success(&format!("{good} m:W84=1 y:W53=0 m:R72=0 m:R74=0")),
+        lab.failure(
+            &format!("{good} y:W53=0 m:W84=1 m:R72=1 m:R74=1"),
+            'm',
+            &[74, 85, 108],
+        ),
+    ];
+    assert_eq!(first(&mut lab, &runs), "WW 53 84");
+}
+
+/// Rates are used (19) before their loader has published them (14): the program does not live to see the write.
+#[test]
+fn a_use_before_anybody_wrote_is_an_order_violation() {
+    let mut lab = Lab::new(
+        &[('m', "main"), ('l', "load_rates")],
+        &[("this->rows_", Shape::Pointer)],
+    );
+    let runs = [
+        lab.success("l:W14=9 m:R19=9 m:R19=9 m:R26=9 m:W32=0"),
+        lab.failure("m:R19=0", 'm', &[20, 67, 77]),
+        lab.success("l:W14=9 m:R19=9 m:R26=9 m:W32=0"),
+        lab.failure("m:R19=0", 'm', &[20, 67, 77]),
+    ];
+    assert_eq!(first(&mut lab, &runs), "-R 19");
+    let late = lab.failure("m:R19=0 l:W14=9", 'm', &[20, 67, 77]);
+    let runs: Vec<_> = runs.into_iter().chain([late]).collect();
+    assert_eq!(
+        first(&mut lab, &runs),
+        "-R 19",
+        "the write may come while the program dies"
+    );
+}
+
+/// Whoever never saw a write succeed says nothing about a write that is missing.
+#[test]
+fn a_read_of_what_nobody_writes_is_no_predictor() {
+    let mut lab = Lab::new(&[('m', "main")], &[("limit", Shape::Signed)]);
+    let runs = [lab.success("m:R9=3"), lab.failure("m:R9=3 m:R10=3", 'm', &[11])];
+    let (_, ranked) = lab.rank(&runs);
+    assert!(
+        ranked.iter().all(|ranked| ranked.predictor.pattern().is_none()),
+        "{ranked:?}"
+    );
+}
+
+/// A session is closed: its buffer (26) and its fill (27) are cleared. The worker reads both (14); the null is what it
+/// dies of.
+#[test]
+fn of_two_fields_the_one_whose_value_is_wrong_counts() {
+    let mut lab = Lab::new(
+        &[('s', "serve"), ('r', "reap")],
+        &[("this->inbox_", Shape::Pointer), ("this->fill_", Shape::Unsigned)],
+    );
+    let append = |fill: u32| format!("s:R14=9 s:R14={fill}@this->fill_ s:W19={}@this->fill_ ", fill + 7);
+    let close = "r:W26=0 r:W27=0@this->fill_ ";
+    let runs = [
+        lab.success(&format!("{}{}{close}", append(0), append(7))),
+        lab.failure(
+            &format!("{}{close} s:R14=0 s:R14=0@this->fill_", append(0)),
+            's',
+            &[16, 65],
+        ),
+        lab.success(&format!("{}{}{}{close}", append(0), append(7), append(14))),
+        lab.failure(
+            &format!("{}{}{close} s:R14=0 s:R14=0@this->fill_", append(0), append(7)),
+            's',
+            &[16, 65],
+        ),
+    ];
+    let (_, ranked) = lab.rank(&runs);
+    assert_eq!(lab.describe(&ranked[0]), "WR 26 14");
+}
+
+/// Two threads take two locks in opposite orders.
+#[test]
+fn a_deadlock_is_named_as_one() {
+    let mut lab = Lab::new(
+        &[('w', "writer"), ('c', "checkpointer")],
+        &[("db_mutex", Shape::Unknown), ("cache_mutex", Shape::Unknown)],
+    );
+    let write = "w:RW45=1@db_mutex w:RW47=1@cache_mutex w:W52=0@cache_mutex w:W53=0@db_mutex ";
+    let check = "c:RW71=1@cache_mutex c:RW73=1@db_mutex c:W78=0@db_mutex c:W79=0@cache_mutex ";
+    let stacks: [(char, &[u32]); 2] = [('c', &[73, 97]), ('w', &[47, 87])];
+    let runs = [
+        lab.success(&format!("{write}{check}{write}{check}")),
+        lab.hang(
+            &format!(
+                "{write}w:RW45=1@db_mutex c:RW71=1@cache_mutex w:RW47=2@cache_mutex c:R73=1@db_mutex c:RW73=2@db_mutex"
+            ),
+            &stacks,
+        ),
+        lab.success(&format!("{check}{write}{write}{check}")),
+        lab.hang(
+            "c:RW71=1@cache_mutex w:RW45=1@db_mutex c:RW73=2@db_mutex w:RW47=2@cache_mutex",
+            &stacks,
+        ),
+    ];
+    assert_eq!(first(&mut lab, &runs), "deadlock 45 71 73 47");
+}
+
+/// A set without words is followed: one thread, no branch that was traced.
+#[test]
+fn a_sequential_bug_is_told_by_its_value() {
+    let mut lab = Lab::new(
+        &[('m', "main")],
+        &[("glob->size", Shape::Unsigned), ("set->words", Shape::Pointer)],
+    );
+    let url = |sets: u32, words: u32| format!("m:RW55={sets} m:R85={sets} m:R88={words}@set->words ");
+    let runs = [
+        lab.success(&format!("{}{}", url(1, 7), url(2, 8))),
+        lab.failure(&format!("{}{}", url(1, 7), url(2, 0)), 'm', &[88, 119, 146]),
+        lab.success(&url(3, 9)),
+        lab.failure(&url(2, 0), 'm', &[88, 119, 146]),
+    ];
+    assert_eq!(first(&mut lab, &runs), "value 88 Zero Ever");
+}
+
+/// A closing brace without a scope: the branch right before the failure only says that it failed.
+#[test]
+fn the_branch_that_made_the_difference_comes_before_the_one_that_reports_it() {
+    let mut lab = Lab::new(&[('m', "main")], &[("this->current_", Shape::Pointer)]);
+    lab.slice(87, 0, None);
+    lab.slice(86, 1, Some((Why::Control, 87)));
+    lab.slice(85, 2, Some((Why::Data, 86)));
+    lab.slice(77, 4, Some((Why::Data, 85)));
+    let block = "m:B77- m:W80=5 m:R85=5 m:B86- m:W88=0 ";
+    let runs = [
+        lab.success(block),
+        lab.failure(&format!("m:B77+ {block} m:R85=0 m:B86+"), 'm', &[87, 100, 126]),
+        lab.success(&format!("{block}{block}")),
+        lab.failure(
+            &format!("{block} m:B77+ {block} m:R85=0 m:B86+"),
+            'm',
+            &[87, 100, 126],
+        ),
+    ];
+    assert_eq!(first(&mut lab, &runs), "branch 77 Taken");
+}
+
+/// A table and its count belong together; the flush clears the one before the other.
+#[test]
+fn of_two_variables_that_belong_together_the_one_that_was_too_early_is_named() {
+    let mut lab = Lab::new(
+        &[('m', "main"), ('c', "collect"), ('s', "run_script")],
+        &[("cache.table", Shape::Pointer), ("cache.filled", Shape::Unsigned)],
+    );
+    let fill = "m:W59=9 m:W60=6@cache.filled ";
+    let hit = "s:R83=6@cache.filled s:R85=9 ";
+    let runs = [
+        lab.success(&format!(
+            "{fill}{hit} c:R74=9 c:W75=0 c:W77=0@cache.filled s:R83=0@cache.filled"
+        )),
+        lab.failure(
+            &format!("{fill}{hit} c:R74=9 c:W75=0 s:R83=6@cache.filled s:R85=0"),
+            's',
+            &[86, 102],
+        ),
+        lab.success(&format!("{fill}{hit}{hit} c:R74=9 c:W75=0 c:W77=0@cache.filled")),
+        lab.failure(
+            &format!("{fill}{hit}{hit} c:R74=9 c:W75=0 s:R83=6@cache.filled s:R85=0"),
+            's',
+            &[86, 102],
+        ),
+    ];
+    assert_eq!(first(&mut lab, &runs), "WR 75 85");
+}
+
+#[test]
+fn the_ranking_does_not_depend_on_the_order_of_the_runs() {
+    let mut lab = Lab::new(&[('a', "worker"), ('b', "worker")], &[("n", Shape::Signed)]);
+    let mut runs = vec![
+        lab.success("a:R1=0 a:W2=1 b:R1=1 b:W2=2"),
+        lab.failure("a:R1=0 b:R1=0 b:W2=1 a:W2=1", 'a', &[9]),
+        lab.failure("b:R1=0 a:R1=0 b:W2=1 a:W2=1", 'a', &[9]),
+        lab.success("b:R1=0 b:W2=1 a:R1=1 a:W2=2"),
+    ];
+    let (evidence, ranked) = lab.rank(&runs);
+    runs.reverse();
+    assert_eq!(lab.rank(&runs), (evidence, ranked));
+}
