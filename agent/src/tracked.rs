@@ -33,14 +33,27 @@ pub enum TrackError {
 }
 
 /// What a run is to be tracked for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Tracking {
     /// The number of the run in its series.
     pub number: u64,
     /// How many statements of the slice the plan is for.
     pub sigma: u32,
+    /// How to watch memory.
+    pub mode: Mode,
     /// What to watch.
     pub locations: Vec<(WatchedRecord, WatchSpec)>,
+}
+
+impl Default for Tracking {
+    fn default() -> Self {
+        Self {
+            number: 0,
+            sigma: 0,
+            mode: Mode::Exact,
+            locations: Vec::new(),
+        }
+    }
 }
 
 /// A run and what came of it.
@@ -70,16 +83,16 @@ pub fn track(
         return Ok(Tracked { outcome, record });
     }
     let specs: Vec<WatchSpec> = tracking.locations.iter().map(|(_, spec)| spec.clone()).collect();
-    let (mut rider, passenger) = rider(specs.clone());
+    let (mut rider, passenger) = rider(specs.clone(), tracking.mode)?;
     // The run blocks when nobody reads its hits: they are read here while it goes on there.
     let (outcome, hits, summary, modules) = thread::scope(|scope| {
         let stacks = &mut stacks;
         let running = scope.spawn(move || {
-            let trackers: &mut [&mut dyn Tracker] = &mut [stacks, &mut rider];
+            let trackers: &mut [&mut dyn Tracker] = &mut [stacks, &mut *rider];
             run(launch, options, trackers)
             // The rider is dropped here, so that the reader learns of a run that never started.
         });
-        let mut session = Session::over(Box::new(passenger), &specs, files);
+        let mut session = Session::over(passenger, &specs, files);
         let read = read_to_end(&mut session);
         let outcome = running
             .join()

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Parser, Subcommand};
+use failure::FailOn;
 
 /// Finds out why a native program failed.
 #[derive(Parser)]
@@ -18,6 +19,12 @@ pub struct Args {
 /// The commands.
 #[derive(Subcommand)]
 pub enum Command {
+    /// Run a program until it fails, find out why, and print the sketch
+    Run(RunArgs),
+
+    /// Make the sketch again from runs that `run --keep` kept
+    Diagnose(DiagnoseArgs),
+
     /// Show which statements a statement depends on, nearest first
     Slice(SliceArgs),
 
@@ -153,6 +160,128 @@ pub struct WatchArgs {
     /// A program to start, with its arguments
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,
+}
+
+/// Options of `run`.
+#[derive(clap::Args)]
+pub struct RunArgs {
+    /// Give up after so many runs
+    #[arg(long, value_name = "N", default_value_t = 2000)]
+    pub runs: u64,
+
+    /// Stop after so many recurrences of the failure
+    #[arg(long, value_name = "K")]
+    pub failures: Option<u64>,
+
+    /// So many runs at once
+    #[arg(long, value_name = "J", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub jobs: u16,
+
+    /// A run that takes longer hangs
+    #[arg(long, value_name = "SECS", default_value = "10", value_parser = seconds)]
+    pub timeout: Duration,
+
+    /// Stop after so much time in all, and print what is known then
+    #[arg(long = "time-limit", value_name = "SECS", default_value = "600", value_parser = seconds)]
+    pub time_limit: Duration,
+
+    /// What counts as a failure: signal, signal=SEGV, abort, hang, exit!=0, stdout~REGEX, stderr~REGEX, joined by `,`
+    #[arg(long = "fail-on", value_name = "EXPR")]
+    pub fail_on: Option<FailOn>,
+
+    /// Explain failures from this statement, where only an oracle sees them
+    #[arg(long, value_name = "FILE:LINE", value_parser = file_and_line)]
+    pub at: Option<(String, u32)>,
+
+    /// Begin with so many statements of the slice
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub sigma: u32,
+
+    /// How to watch memory: observe never stops a thread, exact stops it at every access and misses none
+    #[arg(long, value_enum, default_value_t = Mode::Auto)]
+    pub mode: Mode,
+
+    /// Standard input of every run
+    #[arg(long, value_name = "FILE")]
+    pub stdin: Option<PathBuf>,
+
+    /// A variable of the program's environment (may be given several times)
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    pub env: Vec<(String, String)>,
+
+    /// The program's working folder
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+
+    /// Let the program's output through
+    #[arg(long = "show-output")]
+    pub show_output: bool,
+
+    /// Keep the recorded runs in this folder, for `diagnose`
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
+
+    /// Write the sketch into this folder, in every form
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+
+    /// The sketch's form
+    #[arg(long, value_enum, default_value_t = Format::Term)]
+    pub format: Format,
+
+    /// The same as --format json
+    #[arg(long)]
+    pub json: bool,
+
+    /// A folder with debug files, searched before the usual ones (may be given several times)
+    #[arg(long = "debug-dir", value_name = "DIR")]
+    pub debug_dirs: Vec<PathBuf>,
+
+    /// Where sources are now: paths that start with OLD are read at NEW (may be given several times)
+    #[arg(long = "source-map", value_name = "OLD=NEW", value_parser = source_mapping)]
+    pub source_map: Vec<(String, String)>,
+
+    /// The program, with its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+/// Options of `diagnose`.
+#[derive(clap::Args)]
+pub struct DiagnoseArgs {
+    /// The folder that `run --keep` filled
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+
+    /// The sketch's form
+    #[arg(long, value_enum, default_value_t = Format::Term)]
+    pub format: Format,
+
+    /// The same as --format json
+    #[arg(long)]
+    pub json: bool,
+
+    /// A folder with debug files, searched before the usual ones (may be given several times)
+    #[arg(long = "debug-dir", value_name = "DIR")]
+    pub debug_dirs: Vec<PathBuf>,
+
+    /// Where sources are now: paths that start with OLD are read at NEW (may be given several times)
+    #[arg(long = "source-map", value_name = "OLD=NEW", value_parser = source_mapping)]
+    pub source_map: Vec<(String, String)>,
+}
+
+/// A form of the sketch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For a terminal
+    Term,
+    /// For programs
+    Json,
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 /// How to watch.

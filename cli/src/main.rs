@@ -6,6 +6,7 @@ mod decode;
 mod doctor;
 mod input;
 mod present;
+mod run;
 mod slice;
 mod sources;
 mod triage;
@@ -24,17 +25,22 @@ const FAILED: u8 = 1;
 fn main() -> ExitCode {
     let args = Args::parse();
     let outcome = match &args.command {
-        Command::Slice(options) => slice::run(options),
-        Command::Triage(options) => triage::run(options),
-        Command::Watch(options) => watch::run(options),
+        Command::Run(options) => run::run(options).map(|ended| (ended.text, ended.status)),
+        Command::Diagnose(options) => run::diagnose(options).map(done),
+        Command::Slice(options) => slice::run(options).map(done),
+        Command::Triage(options) => triage::run(options).map(done),
+        Command::Watch(options) => watch::run(options).map(done),
         // It must end as soon as it has served: with that the kept process is free.
         Command::Keep => return watchpoint::keeper::serve(),
-        Command::Decode(options) => decode::run(options),
-        Command::Doctor(options) => doctor::run(options),
+        Command::Decode(options) => decode::run(options).map(done),
+        Command::Doctor(options) => doctor::run(options).map(done),
     };
-    let outcome = outcome.and_then(|text| Ok(io::stdout().write_all(text.as_bytes())?));
+    let outcome = outcome.and_then(|(text, status)| {
+        io::stdout().write_all(text.as_bytes())?;
+        Ok(status)
+    });
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => ExitCode::from(status),
         // Whoever reads our output has read enough (`failsketch … | head`).
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
@@ -43,6 +49,11 @@ fn main() -> ExitCode {
             ExitCode::from(FAILED)
         }
     }
+}
+
+/// Text to print, and success.
+fn done(text: String) -> (String, u8) {
+    (text, 0)
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

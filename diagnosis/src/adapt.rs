@@ -5,6 +5,8 @@
 //! seen twice, or when told to. A value or a branch that is the best so far does not end the search: it may well be the
 //! trace of something farther back that is not tracked yet.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::predictor::Predictor;
@@ -45,6 +47,16 @@ pub enum Stop {
     Exhausted,
     /// The failure recurred as often as it was to be waited for.
     Enough,
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stable => "the best predictor stayed the best while twice as much was tracked",
+            Self::Exhausted => "everything that the failure depends on was tracked",
+            Self::Enough => "the failure recurred often enough, and no predictor stayed the best",
+        })
+    }
 }
 
 /// A run that ended.

@@ -1,11 +1,14 @@
 //! From tracked runs to a failure sketch. Pure: runs in, evidence, ranking and sketch out.
 //!
+//! - [`inquiry`]: a bug from its first failure to its sketch
+//! - [`tracking`]: what runs are to track
+//! - [`record`]: a run as a host reports it; [`reading`]: what that is as evidence
 //! - [`run`]: one execution as evidence: who executed and accessed what, in which order, as far as that is known
 //! - [`predictor`]: what can separate failing from successful runs, and which of it held in a run
 //! - [`evidence`]: what all runs say together; [`statistics`]: the figures that follow
 //! - [`rank`]: which predictor is the root cause
 //! - [`adapt`]: how much of the slice the next runs track; [`refine`]: what runs add to it and take out
-//! - [`assemble`]: the sketch of a failing run
+//! - [`assemble`]: the sketch of a failing run; [`subject`]: what it is of
 //! - [`sketch`]: what a person reads
 //! - [`accuracy`]: how near a sketch is to an ideal one
 
@@ -13,11 +16,16 @@ pub mod accuracy;
 pub mod adapt;
 pub mod assemble;
 pub mod evidence;
+pub mod inquiry;
 pub mod predictor;
 pub mod rank;
+pub mod reading;
+pub mod record;
 pub mod refine;
 pub mod run;
 pub mod sketch;
 pub mod statistics;
+pub mod subject;
 #[cfg(test)]
 mod testkit;
+pub mod tracking;

@@ -38,6 +38,19 @@ pub struct Sketch {
     pub sources: Vec<SourceExcerpt>,
 }
 
+impl Sketch {
+    /// Changes every statement: the failing one, those on stacks, of steps and of predictors.
+    pub fn statements_mut(&mut self, mut change: impl FnMut(&mut StatementRef)) {
+        self.failure.statement.iter_mut().for_each(&mut change);
+        let frames = self.failure.stacks.iter_mut().flatten();
+        frames.for_each(|frame| change(&mut frame.statement));
+        self.steps.iter_mut().for_each(|step| change(&mut step.statement));
+        let predictors = self.predictors.iter_mut();
+        let statements = predictors.flat_map(|predictor| &mut predictor.statements);
+        statements.for_each(|of| change(&mut of.statement));
+    }
+}
+
 /// Some lines of a source file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceExcerpt {

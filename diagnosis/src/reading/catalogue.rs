@@ -70,6 +70,17 @@ impl Cataloguer {
         }
     }
 
+    /// What is known of the statement that an instruction belongs to, if it has a number.
+    #[must_use]
+    pub fn known_at(&self, pc: Pc, program: &Program<'_>) -> Option<&StatementInfo> {
+        let pc = program.instruction_at(pc).unwrap_or(pc);
+        let Attribution::Statement(statement) = slicer::slice::failing_statement(program, pc) else {
+            return None;
+        };
+        let number = self.statements.get(&statement.key())?;
+        self.catalogue.statements.get(number.0 as usize)
+    }
+
     /// Notes where a statement stands in the slice, and what it is there for.
     pub fn place_in_slice(&mut self, statement: StatementId, place: SlicePlace, because: Option<Because>) {
         if let Some(info) = self.catalogue.statements.get_mut(statement.0 as usize)

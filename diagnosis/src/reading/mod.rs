@@ -8,11 +8,11 @@ mod catalogue;
 mod places;
 mod roles;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use failure::report::{Kind, Position, Report};
-use program::{Pc, Program, RunAddr};
+use program::{Pc, Program};
 
 use crate::record::{HitRecord, RunEnd, RunRecord};
 use crate::run::{
@@ -24,6 +24,15 @@ use places::Places;
 /// A thread of which nothing is known.
 const UNKNOWN: &str = "??";
 
+/// A run as evidence.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// The run.
+    pub run: Run,
+    /// The instructions that wrote to what was watched.
+    pub writers: BTreeSet<Pc>,
+}
+
 /// Reads a run. `failing` is the failing statement, for a run that failed.
 #[must_use]
 pub fn read(
@@ -31,7 +40,7 @@ pub fn read(
     failing: Option<StatementId>,
     program: &Program<'_>,
     catalogue: &mut Cataloguer,
-) -> Run {
+) -> Reading {
     let places = Places::new(program, &record.modules);
     let locations: Vec<LocationId> = record
         .watched
@@ -40,6 +49,7 @@ pub fn read(
         .collect();
     let mut threads = Threads::new(record, &places);
     let mut events = Vec::new();
+    let mut writers = BTreeSet::new();
     let mut last: Option<&HitRecord> = None;
     for hit in &record.hits {
         // One access to bytes that are watched for two reasons is still one access.
@@ -59,6 +69,10 @@ pub fn read(
         let Some(statement) = catalogue.statement_at(pc, program) else {
             continue;
         };
+        let kind = hit.access.unwrap_or_else(|| kind_by_values(hit));
+        if kind.writes() {
+            writers.insert(program.instruction_at(pc).unwrap_or(pc));
+        }
         events.push(Event {
             thread: threads.of(hit.tid),
             statement,
@@ -67,7 +81,7 @@ pub fn read(
             what: What::Access(Access {
                 location,
                 addr: hit.addr.0,
-                kind: hit.access.unwrap_or_else(|| kind_by_values(hit)),
+                kind,
                 value: hit.value,
                 before: hit.before,
             }),
@@ -87,7 +101,7 @@ pub fn read(
         _ => None,
     };
     let late = record.watched.iter().zip(&locations);
-    Run {
+    let run = Run {
         number: record.number,
         failed,
         sigma: record.sigma,
@@ -101,7 +115,8 @@ pub fn read(
         traced: Default::default(),
         incomplete: incomplete(record),
         gaps: Vec::new(),
-    }
+    };
+    Reading { run, writers }
 }
 
 /// An access whose instruction is not known wrote if the value is another one afterwards.
@@ -179,10 +194,4 @@ impl<'r> Threads<'r> {
             }
         }
     }
-}
-
-/// The place in the program of an address of the process that a record is about.
-#[must_use]
-pub fn place_of(addr: RunAddr, record: &RunRecord, program: &Program<'_>) -> Option<Pc> {
-    Places::new(program, &record.modules).place(addr)
 }

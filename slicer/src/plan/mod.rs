@@ -32,6 +32,32 @@ pub struct Plan {
     pub statements: Vec<TrackedInstruction>,
 }
 
+impl Plan {
+    /// Adds what another plan tracks; the numbers of its statements are behind `first`.
+    pub fn join(&mut self, other: Self, first: u32) {
+        self.ranges.extend(other.ranges);
+        self.ranges = merge(std::mem::take(&mut self.ranges));
+        self.branches.extend(other.branches);
+        self.branches.sort_unstable();
+        self.branches.dedup();
+        let numbered = other.statements.into_iter().map(|tracked| TrackedInstruction {
+            statement: tracked.statement.saturating_add(first),
+            ..tracked
+        });
+        self.statements.extend(numbered);
+        other.watch_sites.into_iter().for_each(|site| self.keep(site));
+    }
+
+    /// Keeps a site unless another one sees all that it would.
+    fn keep(&mut self, site: WatchSite) {
+        let kept = &mut self.watch_sites;
+        if !kept.iter().any(|other| other.covers(&site)) {
+            kept.retain(|other| !site.covers(other));
+            kept.push(site);
+        }
+    }
+}
+
 /// An instruction of a tracked statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TrackedInstruction {
@@ -122,13 +148,8 @@ impl Planner {
         // Wider sites first among those of a statement, so that one that covers others is the one kept.
         self.sites
             .sort_by_key(|(statement, site)| (*statement, std::cmp::Reverse(site.width), site.access));
-        for (_, site) in self.sites {
-            let kept = &mut self.plan.watch_sites;
-            if !kept.iter().any(|other| other.covers(&site)) {
-                kept.retain(|other| !site.covers(other));
-                kept.push(site);
-            }
-        }
+        let sites = std::mem::take(&mut self.sites);
+        sites.into_iter().for_each(|(_, site)| self.plan.keep(site));
         self.plan
     }
 }

@@ -39,6 +39,8 @@ pub struct ProgramFiles {
 
 /// Libraries that are opened for one report; a stack goes through a handful.
 const MOST_LIBRARIES: usize = 64;
+/// Files that are opened of one process.
+const MOST_MODULES: usize = 1024;
 
 impl ProgramFiles {
     /// With folders that are searched for debug files before the global ones.
@@ -88,6 +90,30 @@ impl ProgramFiles {
             } else {
                 module
             });
+        }
+        Ok(Program::new(modules))
+    }
+
+    /// The program of a process: its executable, and all else that it had mapped.
+    ///
+    /// # Errors
+    /// When the executable cannot be read or is no program.
+    pub fn program_of_modules<'m>(
+        &self,
+        exe: &Path,
+        others: impl IntoIterator<Item = &'m str>,
+    ) -> Result<Program<'_>, ProgramError> {
+        let mut modules = vec![self.module(exe)?];
+        let others = others.into_iter().filter(|path| path.starts_with('/'));
+        for path in others.take(MOST_MODULES) {
+            // A library that is gone leaves its code without names: no reason to stop.
+            if let Ok(module) = self.module(Path::new(path)) {
+                modules.push(if is_system_path(path) {
+                    module.as_library()
+                } else {
+                    module
+                });
+            }
         }
         Ok(Program::new(modules))
     }

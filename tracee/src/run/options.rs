@@ -62,6 +62,12 @@ impl Cancel {
         self.0.store(true, Ordering::Release);
     }
 
+    /// The switch itself, for a signal handler.
+    #[must_use]
+    pub fn switch(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+
     /// Whether it is set.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {

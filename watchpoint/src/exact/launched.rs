@@ -113,7 +113,7 @@ fn ended_early() -> WatchError {
 }
 
 /// Owners that a launched process can have.
-trait Launchable: Owner<Launched> + Sized {
+pub(crate) trait Launchable: Owner<Launched> + Sized {
     fn make(wanted: Vec<Wanted>, outlet: Outlet) -> Self;
 }
 

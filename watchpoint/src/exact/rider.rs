@@ -1,4 +1,4 @@
-//! Watching from inside a run: exact mode as a tracker of [`tracee::run`], whose loop has the process.
+//! Watching from inside a run: a tracker of [`tracee::run`], whose loop has the process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,61 +12,110 @@ use tracee::{Pid, Tid};
 
 use super::core::Core;
 use super::engine::BATCH;
-use super::launched::{contents, lay_out};
-use super::owner::{Outlet, Owner as _, PerfOwner};
-use crate::arms::Arms;
+use super::launched::{Launchable, contents, lay_out};
+use super::owner::{Outlet, PerfOwner, PtraceOwner};
 use crate::error::WatchError;
 use crate::hit::Mode;
+use crate::observe::{ObserveWatcher, Source, Values};
 use crate::watcher::{Event, WatchSpec, Watcher};
 
 /// How many batches wait for their reader. Then the process waits too: no hit is lost.
 const BATCHES: usize = 256;
 const TICK: Duration = Duration::from_millis(20);
+/// How long the reader of a ring gets to learn what was armed first.
+const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Rides along in a run and watches its locations. What it sees is read from the [`Passenger`], by another thread
-/// than the run's.
-pub struct Rider {
+/// Rides along in a run and watches its locations. What it sees is read from the other end, by another thread than
+/// the run's.
+pub(crate) struct Rider<O> {
     specs: Vec<WatchSpec>,
-    core: Option<Core<Launched, PerfOwner>>,
+    outlet: Outlet,
+    core: Option<Core<Launched, O>>,
     sender: SyncSender<Vec<Event>>,
+    /// Tells that the reader knows what to read at a hit: in observe mode the program must not run before.
+    ready: Option<Receiver<()>>,
     pid: Arc<AtomicU32>,
 }
 
-/// The other end of a [`Rider`], for [`crate::session::Session::over`].
-pub struct Passenger {
+/// The other end of a [`Rider`].
+pub(crate) struct Passenger {
+    mode: Mode,
     events: Receiver<Vec<Event>>,
+    ready: Option<SyncSender<()>>,
     pid: Arc<AtomicU32>,
 }
 
-/// A rider for these locations, and who gets to know what it sees.
-#[must_use]
-pub fn rider(specs: Vec<WatchSpec>) -> (Rider, Passenger) {
+/// Who rides along in the run, and who tells what it sees.
+pub type Riding = (Box<dyn Tracker + Send>, Box<dyn Watcher>);
+
+/// A rider for these locations, and who gets to know what it sees, for [`crate::session::Session::over`].
+///
+/// # Errors
+/// When memory cannot be watched in this mode here.
+pub fn rider(specs: Vec<WatchSpec>, mode: Mode) -> Result<Riding, WatchError> {
+    Ok(match mode {
+        Mode::Exact => {
+            let (rider, passenger) = pair::<PerfOwner>(specs, mode, Outlet::Stops);
+            (Box::new(rider), Box::new(passenger))
+        }
+        Mode::Compat => {
+            let (rider, passenger) = pair::<PtraceOwner>(specs, mode, Outlet::Stops);
+            (Box::new(rider), Box::new(passenger))
+        }
+        Mode::Observe => {
+            let source = Source::open(&specs, Values::All)?;
+            let (rider, passenger) = pair::<PerfOwner>(specs, mode, source.outlet());
+            (
+                Box::new(rider),
+                Box::new(ObserveWatcher::riding(source, passenger)),
+            )
+        }
+    })
+}
+
+fn pair<O: Launchable>(specs: Vec<WatchSpec>, mode: Mode, outlet: Outlet) -> (Rider<O>, Passenger) {
     let (sender, events) = sync_channel(BATCHES);
+    let (known, ready) = sync_channel(1);
     let pid = Arc::new(AtomicU32::new(0));
+    let observes = mode == Mode::Observe;
     let rider = Rider {
         specs,
+        outlet,
         core: None,
         sender,
+        ready: observes.then_some(ready),
         pid: Arc::clone(&pid),
     };
-    (rider, Passenger { events, pid })
+    let passenger = Passenger {
+        mode,
+        events,
+        ready: observes.then_some(known),
+        pid,
+    };
+    (rider, passenger)
 }
 
-impl Rider {
+impl<O: Launchable> Rider<O> {
     fn start(&mut self, tracer: &mut Tracer<Launched>) -> Result<(), WatchError> {
         let pid = tracer.pid();
         self.pid.store(pid.0, Ordering::Release);
+        if self.ready.is_some() {
+            // Nobody stops at a hit: what was mapped then is looked at when the process ends.
+            tracer.tell_end(pid.first_thread())?;
+        }
         let modules = ModuleMap::of(pid)?;
         let (table, placed) = lay_out(&self.specs, &modules)?;
         let placed = contents(pid, placed);
-        let mut owner = PerfOwner {
-            arms: Arms::new(table.wanted()),
-            outlet: Outlet::Stops,
-        };
+        let mut owner = O::make(table.wanted(), self.outlet.clone());
         owner.arm_first(tracer, pid.first_thread())?;
         let mut core = Core::new(owner, table, self.specs.clone(), modules);
         core.begin(tracer, &placed)?;
         self.core = Some(core);
+        self.send();
+        if let Some(ready) = self.ready.take() {
+            // A reader that is gone reads nothing.
+            let _gone = ready.recv_timeout(PATIENCE);
+        }
         Ok(())
     }
 
@@ -79,7 +128,7 @@ impl Rider {
     }
 }
 
-impl Tracker for Rider {
+impl<O: Launchable> Tracker for Rider<O> {
     fn started(&mut self, tracer: &mut Tracer<Launched>) -> Result<(), TrackError> {
         let first = tracer.pid().first_thread();
         match &mut self.core {
@@ -146,9 +195,35 @@ impl Tracker for Rider {
     }
 }
 
+impl Passenger {
+    /// All events that are there; the end, when the run is over.
+    pub(crate) fn drain(&mut self) -> Vec<Event> {
+        let mut all = Vec::new();
+        loop {
+            match self.events.try_recv() {
+                Ok(events) => all.extend(events),
+                Err(TryRecvError::Empty) => return all,
+                Err(TryRecvError::Disconnected) => {
+                    if !all.iter().any(|event| matches!(event, Event::Ended(_))) {
+                        all.push(Event::Ended(End::Unknown));
+                    }
+                    return all;
+                }
+            }
+        }
+    }
+
+    /// Lets the program run: whoever reads its hits knows what was armed first.
+    pub(crate) fn go(&mut self) {
+        if let Some(ready) = self.ready.take() {
+            let _its_run_tells_why = ready.send(());
+        }
+    }
+}
+
 impl Watcher for Passenger {
     fn mode(&self) -> Mode {
-        Mode::Exact
+        self.mode
     }
 
     fn pid(&self) -> Pid {

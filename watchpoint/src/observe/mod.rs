@@ -17,10 +17,11 @@ use tracee::ptrace::{Launch, Pipes};
 
 use crate::error::WatchError;
 use crate::exact::launched::LaunchedWatcher;
+use crate::exact::rider::Passenger;
 use crate::hit::Mode;
 use crate::watcher::{Event, WatchSpec, Watcher};
 use attached::Attached;
-use source::Source;
+pub(crate) use source::Source;
 
 /// How long a process that we started may be silent before it is looked at.
 const TICK: Duration = Duration::from_millis(20);
@@ -44,6 +45,7 @@ pub struct ObserveWatcher {
 
 enum Side {
     Launched(Box<LaunchedWatcher>),
+    Riding(Box<Passenger>),
     Attached(Box<Attached>),
 }
 
@@ -89,6 +91,15 @@ impl ObserveWatcher {
         Ok((watcher, pipes))
     }
 
+    /// Watches from inside a run.
+    pub(crate) fn riding(source: Source, passenger: Passenger) -> Self {
+        Self {
+            source,
+            side: Side::Riding(Box::new(passenger)),
+            ready: VecDeque::new(),
+        }
+    }
+
     /// Whether values come from memory too, or from registers alone.
     #[must_use]
     pub fn sees_memory(&self) -> bool {
@@ -127,6 +138,7 @@ impl Watcher for ObserveWatcher {
     fn pid(&self) -> Pid {
         match &self.side {
             Side::Launched(launched) => launched.pid(),
+            Side::Riding(passenger) => passenger.pid(),
             Side::Attached(attached) => attached.pid(),
         }
     }
@@ -140,6 +152,7 @@ impl Watcher for ObserveWatcher {
         let hits = self.source.read(false);
         let news = match &mut self.side {
             Side::Launched(launched) => launched.drain()?,
+            Side::Riding(passenger) => passenger.drain(),
             Side::Attached(attached) => attached.news()?,
         };
         let mut ended = None;
@@ -153,6 +166,12 @@ impl Watcher for ObserveWatcher {
             }
         }
         self.take_in(others);
+        if let Side::Riding(passenger) = &mut self.side {
+            // Whatever was armed before the program's first instruction is known now.
+            if !self.ready.is_empty() {
+                passenger.go();
+            }
+        }
         self.sort_in(hits);
         if ended.is_some() {
             let rest = self.source.read(true);
@@ -169,6 +188,7 @@ impl Watcher for ObserveWatcher {
     fn stop(&mut self) -> Result<Vec<Event>, WatchError> {
         let rest = match &mut self.side {
             Side::Launched(launched) => launched.stop()?,
+            Side::Riding(passenger) => passenger.stop()?,
             Side::Attached(attached) => attached.stop(),
         };
         let rest = rest

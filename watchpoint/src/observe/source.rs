@@ -27,7 +27,7 @@ const LOOK_NS: u64 = 5_000_000;
 const SETTLE_NS: u64 = 1_000_000;
 
 /// Where hits come from.
-pub(super) struct Source {
+pub(crate) struct Source {
     kind: Kind,
     places: Vec<Option<(usize, Location)>>,
     lost_told: u64,
@@ -45,7 +45,7 @@ enum Kind {
 
 impl Source {
     /// A ring that a program writes to; where that is not permitted or not wanted, perf's own.
-    pub(super) fn open(specs: &[WatchSpec], values: Values) -> Result<Self, WatchError> {
+    pub(crate) fn open(specs: &[WatchSpec], values: Values) -> Result<Self, WatchError> {
         let room = specs.iter().map(|spec| spec.len).max().unwrap_or(8).clamp(8, 64);
         let with_bpf = || -> Result<Kind, BpfError> {
             let ring = HitRing::new(RING_BYTES, room as usize)?;
@@ -75,7 +75,7 @@ impl Source {
         matches!(self.kind, Kind::Bpf { .. })
     }
 
-    pub(super) fn outlet(&self) -> Outlet {
+    pub(crate) fn outlet(&self) -> Outlet {
         match &self.kind {
             Kind::Bpf { program, .. } => Outlet::Program(Arc::clone(program)),
             Kind::Perf(rings) => Outlet::Rings(Arc::clone(rings)),

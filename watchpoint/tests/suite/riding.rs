@@ -8,7 +8,7 @@ use tracee::run::{Ended, Output, RunOptions, run};
 use watchpoint::code::CodeFiles;
 use watchpoint::exact::rider::rider;
 use watchpoint::session::Session;
-use watchpoint::{Hit, Trigger};
+use watchpoint::{Hit, Mode, Trigger};
 
 use crate::support::can_watch;
 use crate::watched::{LIMIT, Program, to_end};
@@ -18,9 +18,15 @@ fn the_accesses_and_the_failure_of_one_run() {
     if !can_watch() {
         return;
     }
+    for mode in [Mode::Exact, Mode::Observe, Mode::Compat] {
+        one_run(mode);
+    }
+}
+
+fn one_run(mode: Mode) {
     let program = Program::compile("use_after_reset.c", "-O0");
     let locations = vec![program.global("shared", 8, Trigger::ReadWrite)];
-    let (mut rider, passenger) = rider(locations.clone());
+    let (mut rider, passenger) = rider(locations.clone(), mode).expect("memory can be watched");
     let path = program.path();
     let running = std::thread::spawn(move || {
         let options = RunOptions {
@@ -33,10 +39,10 @@ fn the_accesses_and_the_failure_of_one_run() {
             limits: Limits::default(),
             cancel: None,
         };
-        run(Launch::new(path), &options, &mut [&mut rider])
+        run(Launch::new(path), &options, &mut [&mut *rider])
     });
     let files = CodeFiles::default();
-    let mut session = Session::over(Box::new(passenger), &locations, &files);
+    let mut session = Session::over(passenger, &locations, &files);
     let (hits, _) = to_end(&mut session);
     let outcome = running
         .join()

@@ -1,0 +1,46 @@
+//! `failsketch diagnose`: the sketch again, from recorded runs.
+
+use anyhow::{Context as _, Result, bail};
+use diagnosis::inquiry::Inquiry;
+use diagnosis::record::{RunEnd, RunRecord};
+use tracee::ProgramFiles;
+
+use super::{deliver, keep};
+use crate::args::DiagnoseArgs;
+use crate::sources::SourceText;
+
+/// Runs the command; gives what to print.
+pub fn run(args: &DiagnoseArgs) -> Result<String> {
+    let (series, records) = keep::open(&args.folder)?;
+    let mut records = records.peekable();
+    let mut untracked = 0;
+    let first: RunRecord = loop {
+        let Some(record) = records.next().transpose()? else {
+            bail!("none of the runs in {} failed", args.folder.display());
+        };
+        untracked += 1;
+        if matches!(record.end, RunEnd::Failed(_)) {
+            break record;
+        }
+    };
+    let RunEnd::Failed(report) = &first.end else {
+        bail!("none of the runs in {} failed", args.folder.display());
+    };
+    let files = ProgramFiles::with_debug_folders(args.debug_dirs.clone());
+    let others = first.modules.iter().filter(|module| !module.executable);
+    let program = files
+        .program_of_modules(&series.executable, others.map(|module| module.path.as_str()))
+        .context("the program of the recorded runs")?;
+    let criterion = deliver::criterion(&program, series.at.as_ref())?;
+    let mut inquiry = Inquiry::open(&program, report, criterion, series.sigma, untracked)?;
+    for record in records {
+        let record = record?;
+        // The plan is made again as it was, so that what a run joined is joined again.
+        inquiry.assignment(record.number);
+        inquiry.take(&record);
+    }
+    let mut sketch = inquiry.sketch();
+    sketch.notes.extend(series.ended.as_deref().map(deliver::ending));
+    deliver::add_sources(&mut sketch, &SourceText::new(&args.source_map));
+    deliver::deliver(&sketch, args.format, args.json, None)
+}

@@ -1,0 +1,120 @@
+//! From the first failure to the sketch: tracked runs until it is stable.
+
+use agent::Tracking;
+use anyhow::Result;
+use diagnosis::inquiry::{Inquiry, Taken};
+use diagnosis::record::RunEnd;
+use diagnosis::sketch::Sketch;
+use program::Program;
+
+use super::conditions::Changing;
+use super::deliver;
+use super::keep::Keeping;
+use super::limits::Limits;
+use super::load::Load;
+use super::progress::{Progress, State};
+use super::search::Found;
+use super::series::Series;
+use crate::args::{Mode, RunArgs};
+use crate::sources::SourceText;
+
+/// What an inquiry is made with.
+pub struct Inquire<'i> {
+    pub args: &'i RunArgs,
+    pub series: &'i Series,
+    pub limits: &'i Limits,
+    pub keeping: Option<&'i mut Keeping>,
+    pub progress: &'i mut Progress,
+}
+
+impl Inquire<'_> {
+    /// Tracks runs until the sketch is stable, or there is a reason to stop.
+    pub fn into_sketch(
+        mut self,
+        program: &Program<'_>,
+        found: &Found,
+        sources: &SourceText,
+    ) -> Result<Sketch> {
+        let criterion = deliver::criterion(program, self.args.at.as_ref())?;
+        let mut inquiry = Inquiry::open(program, &found.report, criterion, self.args.sigma, found.runs)?;
+        self.progress.say(&format!(
+            "failed after {} runs: {}",
+            found.runs,
+            inquiry.signature()
+        ));
+        let may_change = self.args.mode == Mode::Auto;
+        let mut changing = Changing::new(super::first_mode(self.args.mode), may_change, found.runs);
+        let (mut number, mut on_way) = (found.record.number + 1, 0);
+        let mut load = None;
+        let mut stop = None;
+        loop {
+            stop = stop.or_else(|| self.stop(&inquiry, number));
+            while stop.is_none() && on_way < u64::from(self.args.jobs) {
+                let assignment = inquiry.assignment(number);
+                self.series.submit(Tracking {
+                    number,
+                    sigma: assignment.sigma,
+                    locations: assignment.locations,
+                    mode: changing.now().mode,
+                });
+                number += 1;
+                on_way += 1;
+                stop = self.limits.reached(number).map(str::to_owned);
+            }
+            if on_way == 0 {
+                break;
+            }
+            let Some(done) = self.series.next() else { break };
+            on_way -= 1;
+            let tracked = *done?;
+            // What was running when it was interrupted says nothing.
+            if tracked.record.end == RunEnd::Inconclusive {
+                continue;
+            }
+            if let Some(keeping) = &mut self.keeping {
+                keeping.keep(&tracked.record)?;
+            }
+            let taken = inquiry.take(&tracked.record);
+            if let Taken::OtherFailure(other) = &taken {
+                self.progress
+                    .say(&format!("another failure, left alone: {other}"));
+            }
+            if let Some(conditions) = changing.after(taken == Taken::Failed) {
+                load = conditions.loaded.then(Load::start);
+                self.progress
+                    .say(&format!("the failure does not recur: going on in {conditions}"));
+            }
+            self.progress.show(&State {
+                phase: "tracking",
+                runs: number - on_way,
+                most_runs: self.limits.runs,
+                failures: inquiry.rates().failed,
+                sigma: inquiry.sigma(),
+                best: deliver::in_words(&inquiry.sketch()),
+                left: self.limits.left(),
+            });
+        }
+        drop(load);
+        let mut sketch = inquiry.sketch();
+        if let Some(stop) = stop {
+            if let Some(keeping) = &mut self.keeping {
+                keeping.end(&stop)?;
+            }
+            sketch.notes.push(deliver::ending(&stop));
+        }
+        deliver::add_sources(&mut sketch, sources);
+        Ok(sketch)
+    }
+
+    fn stop(&self, inquiry: &Inquiry<'_, '_>, number: u64) -> Option<String> {
+        if self
+            .args
+            .failures
+            .is_some_and(|most| inquiry.rates().failed >= most)
+        {
+            return Some("the failure has recurred as often as was asked for (--failures)".to_owned());
+        }
+        let limit = self.limits.reached(number).map(str::to_owned);
+        inquiry.stopped().map(|stop| stop.to_string()).or(limit)
+    }
+}

@@ -1,0 +1,132 @@
+//! `failsketch run`: runs a program until it fails, and finds out why.
+//!
+//! - `command`: the program and its surroundings, the same for every run
+//! - `series`: runs, one after the other or several at once
+//! - `load`, `conditions`: what is changed when a failure does not recur
+//! - `search`: until the first failure; `inquire`: from there to the sketch
+//! - `keep`: recorded runs in a folder, and `diagnose`, which reads them again
+//! - `progress`: how far it is
+
+mod command;
+mod conditions;
+mod deliver;
+mod diagnose;
+mod inquire;
+mod keep;
+mod limits;
+mod load;
+mod progress;
+mod search;
+mod series;
+
+use std::sync::Mutex;
+
+use anyhow::{Context as _, Result};
+use tracee::run::{Cancel, Output};
+use tracee::{HostModules, ProgramFiles};
+
+use crate::args::{Mode, RunArgs};
+use crate::sources::SourceText;
+use command::CommandLine;
+use keep::{Keeping, SeriesRecord};
+use limits::Limits;
+use progress::Progress;
+use search::Searched;
+use series::{Common, Series};
+
+pub use diagnose::run as diagnose;
+
+/// No failure occurred.
+const NO_FAILURE: u8 = 3;
+
+/// What to print, and the exit status.
+pub struct Ended {
+    /// For standard output.
+    pub text: String,
+    /// The exit status.
+    pub status: u8,
+}
+
+/// Runs the command.
+pub fn run(args: &RunArgs) -> Result<Ended> {
+    let command = CommandLine::new(args)?;
+    let executable = command.executable()?;
+    let cancel = Cancel::new();
+    on_signals(&cancel)?;
+    let common = Common {
+        command,
+        fail_on: args.fail_on.clone().unwrap_or_default(),
+        timeout: args.timeout,
+        output: if args.show_output {
+            Output::Inherit
+        } else {
+            Output::Discard
+        },
+        cancel: cancel.clone(),
+        modules: HostModules::of_this_host(),
+    };
+    let series = SeriesRecord::new(executable.clone(), args.sigma, args.at.clone(), args.failures);
+    let mut keeping = match &args.keep {
+        Some(folder) => Some(Keeping::begin(folder, series)?),
+        None => None,
+    };
+    let files = ProgramFiles::with_debug_folders(args.debug_dirs.clone());
+    let sources = SourceText::new(&args.source_map);
+    // A command that is no program is told now, not after the first failure.
+    files.program(&executable)?;
+    let limits = Limits::new(args.runs, args.time_limit, cancel);
+    let waiting = Mutex::new(None);
+    std::thread::scope(|scope| {
+        let series = Series::start(scope, &common, &waiting, usize::from(args.jobs));
+        let mut progress = Progress::new();
+        let searched = search::until_failure(&series, &limits, args.jobs, keeping.as_mut(), &mut progress)?;
+        let found = match searched {
+            Searched::Found(found) => found,
+            Searched::Nothing(tried) => {
+                drop(progress);
+                eprintln!("failsketch: {tried}");
+                return Ok(Ended {
+                    text: String::new(),
+                    status: NO_FAILURE,
+                });
+            }
+        };
+        let others = found.record.modules.iter().filter(|module| !module.executable);
+        let program = files.program_of_modules(&executable, others.map(|module| module.path.as_str()))?;
+        let inquiry = inquire::Inquire {
+            args,
+            series: &series,
+            limits: &limits,
+            keeping: keeping.as_mut(),
+            progress: &mut progress,
+        };
+        let sketch = inquiry.into_sketch(&program, &found, &sources)?;
+        drop(progress);
+        let text = deliver::deliver(&sketch, args.format, args.json, args.out.as_deref())?;
+        Ok(Ended { text, status: 0 })
+    })
+}
+
+/// Ctrl-C ends the runs; what is known by then is printed. A second one ends us.
+fn on_signals(cancel: &Cancel) -> Result<()> {
+    for signal in [
+        signal_hook::consts::SIGINT,
+        signal_hook::consts::SIGTERM,
+        signal_hook::consts::SIGHUP,
+    ] {
+        let switch = cancel.switch();
+        signal_hook::flag::register_conditional_default(signal, std::sync::Arc::clone(&switch))
+            .and_then(|_| signal_hook::flag::register(signal, switch))
+            .context("cannot handle signals")?;
+    }
+    Ok(())
+}
+
+/// How a run's memory is watched when the user leaves it open.
+fn first_mode(mode: Mode) -> watchpoint::Mode {
+    match mode {
+        Mode::Auto | Mode::Exact => watchpoint::Mode::Exact,
+        Mode::Observe => watchpoint::Mode::Observe,
+        Mode::Compat => watchpoint::Mode::Compat,
+    }
+}

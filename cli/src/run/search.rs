@@ -1,0 +1,108 @@
+//! Runs without tracking until the first failure.
+
+use agent::Tracking;
+use anyhow::Result;
+use diagnosis::record::{RunEnd, RunRecord};
+use failure::report::Report;
+
+use super::keep::Keeping;
+use super::limits::Limits;
+use super::load::Load;
+use super::progress::{Progress, State};
+use super::series::Series;
+
+/// Runs without a failure before the processors are kept busy, and before they are left alone again.
+const PATIENCE: u64 = 60;
+
+/// What came of the search.
+pub enum Searched {
+    /// A failure.
+    Found(Box<Found>),
+    /// None, and what was tried.
+    Nothing(String),
+}
+
+/// The first failure.
+pub struct Found {
+    /// Its run.
+    pub record: RunRecord,
+    /// What failed.
+    pub report: Report,
+    /// Runs until then, with it.
+    pub runs: u64,
+}
+
+/// Runs the program until it fails.
+pub fn until_failure(
+    series: &Series,
+    limits: &Limits,
+    jobs: u16,
+    mut keeping: Option<&mut Keeping>,
+    progress: &mut Progress,
+) -> Result<Searched> {
+    let (mut submitted, mut finished, mut on_way) = (0, 0, 0);
+    let mut load = None;
+    loop {
+        while on_way < u64::from(jobs) && limits.reached(submitted).is_none() {
+            series.submit(Tracking {
+                number: submitted,
+                ..Tracking::default()
+            });
+            submitted += 1;
+            on_way += 1;
+        }
+        if on_way == 0 {
+            return Ok(Searched::Nothing(nothing(finished, limits)));
+        }
+        let Some(done) = series.next() else {
+            return Ok(Searched::Nothing(nothing(finished, limits)));
+        };
+        on_way -= 1;
+        let tracked = *done?;
+        if tracked.record.end == RunEnd::Inconclusive {
+            continue;
+        }
+        finished += 1;
+        if let Some(keeping) = &mut keeping {
+            keeping.keep(&tracked.record)?;
+        }
+        if let RunEnd::Failed(report) = &tracked.record.end {
+            let report = (**report).clone();
+            // The others are without tracking too: they are no use any more.
+            (0..on_way).for_each(|_| drop(series.next()));
+            return Ok(Searched::Found(Box::new(Found {
+                record: tracked.record,
+                report,
+                runs: finished,
+            })));
+        }
+        if finished % PATIENCE == 0 {
+            let loaded = load.is_some();
+            load = (!loaded).then(Load::start);
+            progress.say(match loaded {
+                false => "no failure yet: keeping the processors busy beside the program",
+                true => "no failure yet: leaving the processors alone again",
+            });
+        }
+        progress.show(&State {
+            phase: "waiting for the first failure",
+            runs: finished,
+            most_runs: limits.runs,
+            left: limits.left(),
+            ..State::default()
+        });
+    }
+}
+
+fn nothing(runs: u64, limits: &Limits) -> String {
+    let busy = match runs >= PATIENCE {
+        true => ", some of them with busy processors",
+        false => "",
+    };
+    let why = limits.reached(runs).unwrap_or("no more runs");
+    let seconds = limits.elapsed().as_secs_f64();
+    format!(
+        "no failure in {runs} runs ({seconds:.1} s){busy}; {why}: try --runs, --time-limit, --timeout for hangs, \
+         or --fail-on for failures that only the output or the exit status shows"
+    )
+}

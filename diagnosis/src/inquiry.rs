@@ -1,0 +1,284 @@
+//! One bug under inquiry: what was learnt from its runs so far, and what the next one is to track.
+
+use std::collections::BTreeSet;
+
+use failure::report::Report;
+use failure::resolve::ResolveError;
+use failure::{Failure, Signature, resolve};
+use program::{Pc, Program};
+use slicer::slice::Criterion;
+
+use crate::adapt::{Adapt, Ended, Next, Stop};
+use crate::assemble::{Subject, assemble, representative};
+use crate::evidence::Evidence;
+use crate::rank::{Ranked, rank};
+use crate::reading::{self, Cataloguer, Reading};
+use crate::record::{RunEnd, RunRecord};
+use crate::run::{Run, StatementId};
+use crate::sketch::{Backends, Sketch};
+use crate::tracking::{Assignment, Tracking};
+
+/// Failing runs that are kept to be shown: a sketch shows one, the one that its best predictor describes.
+const MOST_KEPT: usize = 16;
+/// Recurrences that are waited for at most, for want of a stable predictor.
+const MOST_RECURRENCES: u32 = 12;
+
+/// A bug under inquiry.
+pub struct Inquiry<'p, 'a> {
+    program: &'p Program<'a>,
+    failure: Failure,
+    signature: Signature,
+    failing: StatementId,
+    catalogue: Cataloguer,
+    tracking: Tracking<'p, 'a>,
+    evidence: Evidence,
+    ranked: Vec<Ranked>,
+    adapt: Adapt,
+    stopped: Option<Stop>,
+    failing_runs: Vec<Run>,
+    successful_run: Option<Run>,
+    backends: Backends,
+    rates: Rates,
+}
+
+/// How often runs failed, with and without tracking.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rates {
+    /// Runs without tracking, until the first failure.
+    pub untracked: u64,
+    /// Tracked runs.
+    pub tracked: u64,
+    /// Tracked runs that failed.
+    pub failed: u64,
+    /// Tracked runs that failed in another way.
+    pub others: u64,
+}
+
+/// What a run was evidence of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// The failure under inquiry.
+    Failed,
+    /// Success.
+    Succeeded,
+    /// Another failure, with this signature: another bug.
+    OtherFailure(Signature),
+    /// Nothing.
+    Nothing,
+}
+
+/// Why there can be no inquiry.
+#[derive(Debug, thiserror::Error)]
+pub enum InquiryError {
+    /// The report is not about the program.
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    /// Nothing to start from.
+    #[error(
+        "no frame of the failing thread is in the program's own code: name the statement to explain \
+         the failure from, with --at FILE:LINE"
+    )]
+    NoStatement,
+}
+
+impl<'p, 'a> Inquiry<'p, 'a> {
+    /// Opens the inquiry into a failure, which came after so many runs. A criterion that is given takes the place of
+    /// what the failure is about.
+    ///
+    /// # Errors
+    /// When the report is not about the program.
+    pub fn open(
+        program: &'p Program<'a>,
+        report: &Report,
+        criterion: Option<Criterion>,
+        sigma: u32,
+        untracked: u64,
+    ) -> Result<Self, InquiryError> {
+        let failure = resolve(report, program)?;
+        let signature = Signature::of(&failure, program);
+        let criterion = criterion.unwrap_or_else(|| Criterion::failure(program, &failure));
+        let mut catalogue = Cataloguer::default();
+        let mut tracking = Tracking::new(program, &criterion);
+        tracking.extend(sigma, &mut catalogue);
+        let failing = tracking.statements().first().copied();
+        Ok(Self {
+            program,
+            failure,
+            signature,
+            failing: failing.ok_or(InquiryError::NoStatement)?,
+            catalogue,
+            tracking,
+            evidence: Evidence::new(),
+            ranked: Vec::new(),
+            adapt: Adapt::new(sigma, MOST_RECURRENCES),
+            stopped: None,
+            failing_runs: Vec::new(),
+            successful_run: None,
+            backends: Backends {
+                control_flow: "none".to_owned(),
+                data_flow: "none".to_owned(),
+            },
+            rates: Rates {
+                untracked,
+                ..Rates::default()
+            },
+        })
+    }
+
+    /// What tells the bug from others.
+    #[must_use]
+    pub fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    /// How many statements of the slice are tracked now.
+    #[must_use]
+    pub fn sigma(&self) -> u32 {
+        self.adapt.sigma()
+    }
+
+    /// How often runs failed.
+    #[must_use]
+    pub fn rates(&self) -> Rates {
+        self.rates
+    }
+
+    /// The predictors, best first.
+    #[must_use]
+    pub fn ranked(&self) -> &[Ranked] {
+        &self.ranked
+    }
+
+    /// Why nothing more is to be learnt, if that is so.
+    #[must_use]
+    pub fn stopped(&self) -> Option<Stop> {
+        self.stopped
+    }
+
+    /// What a run is to track.
+    pub fn assignment(&mut self, run: u64) -> Assignment {
+        self.tracking
+            .assignment(self.adapt.sigma(), run, &mut self.catalogue)
+    }
+
+    /// Takes in what a run showed.
+    pub fn take(&mut self, record: &RunRecord) -> Taken {
+        let taken = self.verdict(record);
+        match &taken {
+            Taken::Nothing => return taken,
+            Taken::OtherFailure(_) => self.rates.others += 1,
+            Taken::Failed => self.rates.failed += 1,
+            Taken::Succeeded => {}
+        }
+        self.rates.tracked += 1;
+        if matches!(taken, Taken::OtherFailure(_)) {
+            return taken;
+        }
+        if let Some(means) = &record.data_flow {
+            self.backends.data_flow.clone_from(means);
+        }
+        if let Some(flow) = &record.flow {
+            self.backends.control_flow.clone_from(&flow.recorder);
+        }
+        let failed = taken == Taken::Failed;
+        let Reading { run, writers } = reading::read(
+            record,
+            failed.then_some(self.failing),
+            self.program,
+            &mut self.catalogue,
+        );
+        self.evidence.add(self.catalogue.catalogue(), &run);
+        self.ranked = rank(self.catalogue.catalogue(), &self.evidence, self.failing);
+        if failed {
+            self.join(writers);
+            self.failing_runs.push(run);
+            if self.failing_runs.len() > MOST_KEPT {
+                self.failing_runs.remove(0);
+            }
+        } else {
+            self.successful_run = Some(run);
+        }
+        self.adapt(failed);
+        taken
+    }
+
+    fn verdict(&self, record: &RunRecord) -> Taken {
+        match &record.end {
+            RunEnd::Succeeded => Taken::Succeeded,
+            RunEnd::Inconclusive => Taken::Nothing,
+            RunEnd::Failed(report) => match resolve(report, self.program) {
+                Ok(failure) => {
+                    let signature = Signature::of(&failure, self.program);
+                    if signature == self.signature {
+                        Taken::Failed
+                    } else {
+                        Taken::OtherFailure(signature)
+                    }
+                }
+                Err(_) => Taken::Nothing,
+            },
+        }
+    }
+
+    fn adapt(&mut self, failed: bool) {
+        let length = u32::try_from(self.tracking.statements().len()).unwrap_or(u32::MAX);
+        let next = self.adapt.ended(Ended {
+            failed,
+            ranked: &self.ranked,
+            slice_length: self.tracking.is_exhausted().then_some(length),
+        });
+        self.stopped = match next {
+            Next::Track(_) => None,
+            Next::Stop(stop) => Some(stop),
+        };
+    }
+
+    /// Statements outside the slice that wrote what is tracked have causes of their own.
+    fn join(&mut self, writers: BTreeSet<Pc>) {
+        let outside = |pc: &Pc| {
+            let statement = self.catalogue.known_at(*pc, self.program);
+            statement.is_none_or(|statement| statement.slice.is_none())
+        };
+        let new: Vec<Pc> = writers.into_iter().filter(outside).collect();
+        self.tracking.join(new);
+    }
+
+    /// What is known now.
+    #[must_use]
+    pub fn sketch(&self) -> Sketch {
+        let catalogue = self.catalogue.catalogue();
+        let run = representative(catalogue, &self.ranked, &self.failing_runs);
+        let mut sketch = assemble(Subject {
+            catalogue,
+            evidence: &self.evidence,
+            ranked: &self.ranked,
+            run,
+            successful: self.successful_run.as_ref(),
+            bug: Some(self.signature.id()),
+            program: crate::subject::program(self.program),
+            failure: crate::subject::failure(&self.failure, self.failing, catalogue),
+            sigma: self.adapt.sigma(),
+            backends: self.backends.clone(),
+        });
+        sketch.runs.recurrences = self.rates.failed;
+        sketch.notes.extend(self.failure.notes.iter().cloned());
+        sketch.notes.extend(self.rates.note());
+        sketch
+    }
+}
+
+impl Rates {
+    /// How the tracked failure rate compares with the untracked one: watching may change a bug.
+    fn note(&self) -> Option<String> {
+        let others = match self.others {
+            0 => String::new(),
+            some => format!("; {some} ended in another failure"),
+        };
+        (self.tracked > 0).then(|| {
+            format!(
+                "failed in {} of {} tracked runs, and in 1 of {} without tracking{others}",
+                self.failed, self.tracked, self.untracked,
+            )
+        })
+    }
+}

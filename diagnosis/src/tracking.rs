@@ -1,0 +1,207 @@
+//! What to track: from a failure to its slice, and from the slice to what each run watches.
+//!
+//! The slice is what the code says; statements that a watchpoint caught at a tracked location join it with what they
+//! depend on, because no analysis of the code could have found them.
+
+use std::collections::BTreeSet;
+
+use program::{ModuleId, Pc, Program};
+use slicer::plan::Plan;
+use slicer::slice::{Criterion, Slice, SliceStatement};
+use slicer::threads::ThreadModel;
+use watchpoint::WatchSpec;
+use watchpoint::arm::{self, Armament};
+use watchpoint::rotation::Rotation;
+
+use crate::reading::Cataloguer;
+use crate::record::WatchedRecord;
+use crate::run::{Because, SlicePlace, StatementId};
+use crate::sketch::Why;
+
+/// Debug registers of a processor.
+const REGISTERS: usize = 4;
+/// Bytes that a register watches.
+const REGISTER_BYTES: u32 = 8;
+/// Statements that runs showed whose own dependences are followed.
+const MOST_JOINED: usize = 16;
+
+/// What one run is to track.
+#[derive(Clone, Debug, Default)]
+pub struct Assignment {
+    /// How many statements of the slice that covers.
+    pub sigma: u32,
+    /// The code to trace.
+    pub plan: Plan,
+    /// The memory to watch.
+    pub locations: Vec<(WatchedRecord, WatchSpec)>,
+}
+
+/// The slice of a failure, and the plans made of it.
+pub struct Tracking<'p, 'a> {
+    program: &'p Program<'a>,
+    threads: ThreadModel<'p, 'a>,
+    slice: Slice<'p, 'a>,
+    /// The numbers of the slice's statements in the catalogue.
+    statements: Vec<StatementId>,
+    exhausted: bool,
+    joined: Vec<Joined<'p, 'a>>,
+    planned: Option<Planned>,
+}
+
+/// A statement that a run showed, and what it depends on.
+struct Joined<'p, 'a> {
+    at: Pc,
+    slice: Slice<'p, 'a>,
+    statements: u32,
+    exhausted: bool,
+}
+
+/// The plan for a number of statements.
+struct Planned {
+    sigma: u32,
+    joined: usize,
+    plan: Plan,
+    armament: Armament,
+    rotation: Rotation,
+}
+
+impl<'p, 'a> Tracking<'p, 'a> {
+    /// Of a failure.
+    #[must_use]
+    pub fn new(program: &'p Program<'a>, criterion: &Criterion) -> Self {
+        Self {
+            program,
+            threads: ThreadModel::new(program),
+            slice: Slice::new(program, criterion),
+            statements: Vec::new(),
+            exhausted: false,
+            joined: Vec::new(),
+            planned: None,
+        }
+    }
+
+    /// The statements of the slice that were asked for so far, nearest first.
+    #[must_use]
+    pub fn statements(&self) -> &[StatementId] {
+        &self.statements
+    }
+
+    /// Whether the slice has no more statements.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        self.exhausted && self.joined.iter().all(|joined| joined.exhausted)
+    }
+
+    /// Reads the slice up to so many statements.
+    pub fn extend(&mut self, sigma: u32, catalogue: &mut Cataloguer) {
+        while !self.exhausted && self.statements.len() < sigma as usize {
+            match self.slice.next() {
+                Some(found) => self.enter(&found, catalogue),
+                None => self.exhausted = true,
+            }
+        }
+        // Half as many of what depends on what was found: it is at least as far away.
+        for joined in &mut self.joined {
+            while !joined.exhausted && joined.statements < sigma.div_ceil(2) {
+                match joined.slice.next() {
+                    Some(_) => joined.statements += 1,
+                    None => joined.exhausted = true,
+                }
+            }
+        }
+    }
+
+    fn enter(&mut self, found: &SliceStatement, catalogue: &mut Cataloguer) {
+        let id = catalogue.statement(&found.statement, self.program);
+        let place = SlicePlace {
+            number: found.number,
+            distance: found.distance,
+        };
+        let of = self.statements.get(found.because_of as usize);
+        let because = of.filter(|_| found.number > 0).map(|&of| Because {
+            of,
+            why: match found.why {
+                slicer::slice::Why::Data => Why::Data,
+                slicer::slice::Why::Control => Why::Control,
+                slicer::slice::Why::Call => Why::Call,
+                slicer::slice::Why::Thread => Why::Thread,
+            },
+        });
+        catalogue.place_in_slice(id, place, because);
+        self.statements.push(id);
+    }
+
+    /// Takes in statements of the program that were seen to write what is tracked: what they depend on is tracked
+    /// from now on.
+    pub fn join(&mut self, writers: impl IntoIterator<Item = Pc>) {
+        let known: BTreeSet<Pc> = self.joined.iter().map(|joined| joined.at).collect();
+        for at in writers {
+            if known.contains(&at) || self.joined.len() >= MOST_JOINED {
+                continue;
+            }
+            self.joined.push(Joined {
+                at,
+                slice: Slice::new(self.program, &Criterion::instruction(at)),
+                statements: 0,
+                exhausted: false,
+            });
+        }
+    }
+
+    /// What a run is to track. Which of the locations it takes follows from its number.
+    pub fn assignment(&mut self, sigma: u32, run: u64, catalogue: &mut Cataloguer) -> Assignment {
+        self.extend(sigma, catalogue);
+        let current = |planned: &&Planned| planned.sigma == sigma && planned.joined == self.joined.len();
+        if self.planned.as_ref().filter(current).is_none() {
+            self.planned = Some(self.make_plan(sigma));
+        }
+        let Some(planned) = &self.planned else {
+            return Assignment::default();
+        };
+        let taken = planned.rotation.of_run(run);
+        let locations = taken
+            .into_iter()
+            .filter_map(|number| self.location(planned, number));
+        Assignment {
+            sigma,
+            plan: planned.plan.clone(),
+            locations: locations.collect(),
+        }
+    }
+
+    fn make_plan(&self, sigma: u32) -> Planned {
+        let mut plan = self.slice.plan(sigma as usize);
+        let mut first = u32::try_from(self.statements.len()).unwrap_or(u32::MAX);
+        for joined in &self.joined {
+            plan.join(joined.slice.plan(joined.statements as usize), first);
+            first = first.saturating_add(joined.statements);
+        }
+        let armament = arm::arm(&plan, self.program, &self.threads);
+        let needs = armament.locations.iter().map(|armed| {
+            let registers = armed.spec.len.div_ceil(REGISTER_BYTES);
+            usize::try_from(registers).unwrap_or(REGISTERS + 1)
+        });
+        let rotation = Rotation::new(needs.collect(), REGISTERS);
+        Planned {
+            sigma,
+            joined: self.joined.len(),
+            plan,
+            armament,
+            rotation,
+        }
+    }
+
+    fn location(&self, planned: &Planned, number: usize) -> Option<(WatchedRecord, WatchSpec)> {
+        let armed = planned.armament.locations.get(number)?;
+        let site = planned.plan.watch_sites.get(*armed.sites.first()?)?;
+        let module = self.program.module(site.access.module);
+        let module = module.filter(|_| site.access.module != ModuleId(0));
+        let watched = WatchedRecord {
+            module: module.map(|module| module.name().to_owned()),
+            access: site.access.addr,
+            width: armed.spec.len,
+            late: false,
+        };
+        Some((watched, armed.spec.clone()))
+    }
+}
