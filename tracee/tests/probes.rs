@@ -107,7 +107,8 @@ fn a_program_at_a_probe_sees_all_threads_of_the_process() {
     let mut bystander = built.start(2, 10);
     let mut ring = HitRing::new(RING, 8).unwrap();
     let reads = [ProbeRead {
-        base: Register::Rsp,
+        base: Some(Register::Rsp),
+        index: None,
         offset: 0,
         len: 8,
     }];

@@ -5,7 +5,8 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use super::assembler::{Assembler, Helper, Label, Reg, When};
 use super::error::BpfError;
 use super::hit::{
-    ADDR, COOKIE, IN_KERNEL, PID_TGID, REGISTERS, STACK_READ, STACK_TOP, TIME, VALUE_HEAD, VALUES,
+    ADDR, COOKIE, IN_KERNEL, LOST_BEFORE, PID_TGID, REGISTERS, STACK_READ, STACK_TOP, TIME, VALUE_HEAD,
+    VALUES,
 };
 use super::hit_ring::{HitRing, LOCATIONS, LOST, ONLY_PID, PidNamespace, SPARED, SPARED_PLACES, TABLE};
 use super::program::Program;
@@ -14,7 +15,7 @@ use super::syscall::ProgramKind;
 use crate::registers::PT_REGS_WORDS;
 
 /// A register of the probed program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names are the processor's")]
 #[repr(u8)]
 pub enum Register {
@@ -33,15 +34,19 @@ pub enum Register {
     Rdx,
     Rsi,
     Rdi,
+    /// The probed instruction's own address.
+    Rip = 16,
     Rsp = 19,
 }
 
-/// Memory to read at a probe, where a register points.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Memory to read at a probe, at an address that is worked out as by the processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProbeRead {
-    /// The register.
-    pub base: Register,
-    /// How far from where it points.
+    /// The register that the address starts from; without one, from 0.
+    pub base: Option<Register>,
+    /// A register to add, and by how many bits it is shifted.
+    pub index: Option<(Register, u8)>,
+    /// What else to add.
     pub offset: i32,
     /// How many bytes.
     pub len: u64,
@@ -155,6 +160,8 @@ fn code(ring: &HitRing, kind: ProgramKind, cookie: u64, reads: &[ProbeRead], ker
     code.bind(spared);
     code.load(Reg::R1, Reg::Stack, STACK_TIME);
     code.store(RECORD, TIME as i16, Reg::R1);
+    code.load(Reg::R1, CONTROL, (LOST * 8) as i16);
+    code.store(RECORD, LOST_BEFORE as i16, Reg::R1);
     let addr = match kind {
         ProgramKind::PerfEvent => PERF_ADDR,
         ProgramKind::Kprobe => RIP * 8,
@@ -280,11 +287,19 @@ fn read_location(code: &mut Assembler, record_at: i16, slot: usize, room: usize)
     code.bind(next);
 }
 
-/// Reads where a register points into the record.
+/// Reads what a probe asks for into the record.
 fn read_at_register(code: &mut Assembler, record_at: i16, read: &ProbeRead) {
     let mut next = Assembler::label();
     if read.len > 0 {
-        code.load(Reg::R3, CONTEXT, i16::from(read.base as u8) * 8);
+        match read.base {
+            Some(base) => code.load(Reg::R3, CONTEXT, i16::from(base as u8) * 8),
+            None => code.mov_imm(Reg::R3, 0),
+        }
+        if let Some((index, shift)) = read.index {
+            code.load(Reg::R2, CONTEXT, i16::from(index as u8) * 8);
+            code.shift_left(Reg::R2, i32::from(shift & 3));
+            code.add(Reg::R3, Reg::R2);
+        }
         code.add_imm(Reg::R3, read.offset);
         code.store(RECORD, record_at, Reg::R3);
         code.mov(Reg::R1, RECORD);

@@ -13,6 +13,7 @@ mod breakpoint;
 mod error;
 mod event;
 mod file_limit;
+pub mod intel_pt;
 mod record;
 mod ring;
 mod rings;

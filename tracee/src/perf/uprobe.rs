@@ -117,6 +117,28 @@ impl Uprobe {
         Ok(Self { events })
     }
 
+    /// Closes probes without waiting for it. The kernel waits for all processors to be done with a probe before it
+    /// lets its last owner go: about 150 ms each, measured on Linux 6.18, but many can be waited for at once.
+    pub fn close_all(probes: Vec<Self>) {
+        const AT_ONCE: usize = 32;
+        let mut probes = probes;
+        while !probes.is_empty() {
+            let share = probes.split_off(probes.len() - probes.len().div_ceil(AT_ONCE).min(probes.len()));
+            // Without a thread they are dropped right here.
+            let _detached = std::thread::Builder::new()
+                .name("close-probes".to_owned())
+                .spawn(move || drop(share));
+        }
+    }
+
+    /// Whether this kernel has probes; not whether this user may set them.
+    ///
+    /// # Errors
+    /// What it lacks.
+    pub fn supported() -> Result<(), PerfError> {
+        pmu_type().map(|_| ())
+    }
+
     /// Lets the probe report again.
     ///
     /// # Errors
@@ -172,10 +194,7 @@ fn probe_attributes(
     end: ProbeEnd,
     delivery: Delivery<'_>,
 ) -> Result<perf_event_attr, PerfError> {
-    let kind = read_number("type").map_err(|_| PerfError::NotSupported {
-        what: "a probe in user space".to_owned(),
-        remedy: "the kernel needs CONFIG_UPROBE_EVENTS, and /sys must be mounted",
-    })?;
+    let kind = pmu_type()?;
     let config = match end {
         ProbeEnd::Entry => 0,
         ProbeEnd::Return => 1 << return_bit(),
@@ -195,6 +214,13 @@ fn probe_attributes(
     // The kernel takes this for a tracepoint, which is in the kernel even if what it is about is not.
     attr.set_exclude_kernel(0);
     Ok(attr)
+}
+
+fn pmu_type() -> Result<u32, PerfError> {
+    read_number("type").map_err(|_| PerfError::NotSupported {
+        what: "a probe in user space".to_owned(),
+        remedy: "the kernel needs CONFIG_UPROBE_EVENTS, and /sys must be mounted",
+    })
 }
 
 fn read_number(name: &str) -> io::Result<u32> {

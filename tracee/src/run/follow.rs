@@ -12,6 +12,7 @@ use super::options::{Cancel, RunOptions};
 use super::outcome::{Ended, Outcome};
 use super::tracker::{Handled, TrackError, Tracker};
 use super::verdict::{self, Evidence};
+use crate::ids::Tid;
 use crate::ptrace::{End, Launch, Launched, Pipes, Resume, SigInfo, Stop, TraceError, Tracer, What};
 
 /// Why a run came to nothing.
@@ -114,7 +115,7 @@ impl Follow<'_, '_, '_> {
             self.tracer.tell_end(first)?;
         }
         self.each_tracker(|tracker, tracer| tracker.started(tracer))?;
-        self.tracer.resume(first, Resume::Deliver)?;
+        self.go_on(first, Resume::Deliver)?;
         let period = self.trackers.iter().filter_map(|tracker| tracker.period()).min();
         let mut next_tick = Instant::now();
         loop {
@@ -184,11 +185,25 @@ impl Follow<'_, '_, '_> {
                 self.caught = None;
                 self.each_tracker(|tracker, tracer| tracker.started(tracer))?;
             }
-            What::Exiting => self.exiting(stop),
+            What::Exiting => {
+                if stop.pid == self.tracer.pid() {
+                    self.each_tracker(|tracker, tracer| tracker.exiting(tracer, stop.tid))?;
+                }
+                self.exiting(stop);
+            }
+            What::Step => self.each_tracker(|tracker, tracer| tracker.stepped(tracer, stop.tid))?,
             What::ThreadExited | What::ProcessExited(_) => return Ok(()),
-            What::Exec { .. } | What::NewProcess { .. } | What::Step | What::GroupStop(_) => {}
+            What::Exec { .. } | What::NewProcess { .. } | What::GroupStop(_) => {}
         }
-        Ok(self.tracer.resume(stop.tid, how)?)
+        self.go_on(stop.tid, how)
+    }
+
+    fn go_on(&mut self, tid: Tid, how: Resume) -> Result<(), RunError> {
+        if self.trackers.iter().any(|tracker| tracker.steps(tid)) {
+            Ok(self.tracer.step(tid, how)?)
+        } else {
+            Ok(self.tracer.resume(tid, how)?)
+        }
     }
 
     fn is_taken(&mut self, stop: &Stop, info: &SigInfo) -> Result<bool, RunError> {

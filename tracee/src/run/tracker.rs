@@ -57,6 +57,31 @@ pub trait Tracker {
         Ok(Handled::Passed)
     }
 
+    /// A thread is about to end, and its registers are there for the last time: only where a tracker asked for it
+    /// with [`Tracer::tell_end`].
+    ///
+    /// # Errors
+    /// When there is no use in going on.
+    fn exiting(&mut self, tracer: &mut Tracer<Launched>, tid: Tid) -> Result<(), TrackError> {
+        let _ = (tracer, tid);
+        Ok(())
+    }
+
+    /// Whether a thread that is about to go on shall execute one instruction and stop again.
+    fn steps(&self, tid: Tid) -> bool {
+        let _ = tid;
+        false
+    }
+
+    /// A thread executed the one instruction that it was to execute.
+    ///
+    /// # Errors
+    /// When there is no use in going on.
+    fn stepped(&mut self, tracer: &mut Tracer<Launched>, tid: Tid) -> Result<(), TrackError> {
+        let _ = (tracer, tid);
+        Ok(())
+    }
+
     /// Time to look at what came in, such as the records of a ring; see [`Tracker::period`].
     ///
     /// # Errors

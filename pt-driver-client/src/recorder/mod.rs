@@ -1,0 +1,39 @@
+//! Recording control flow: which way the branches in a plan's ranges went, for each thread, as packets of Intel PT.
+//!
+//! There is one format from here on: whoever decodes does not ask who recorded.
+//!
+//! - [`request`]: which recorder is wanted, and which one there is
+//! - [`recording`]: what comes out: bytes, where the code was, and what is missing
+//! - [`software`]: probes on branches, where the processor does not record
+//! - [`step`]: one instruction at a time, which the others are held against in tests
+//! - `piece`, `layout`: the ranges as pieces of code, and which instructions are probed
+//! - `outcome`, `suffix`: what a branch is going to do, from registers and memory
+//! - `follower`, `writer`: from hits to packets
+//! - `place`: modules of the program in a process
+
+mod follower;
+
+mod layout;
+mod outcome;
+mod piece;
+mod place;
+pub mod recording;
+pub mod request;
+pub mod software;
+pub mod step;
+
+mod suffix;
+mod writer;
+
+pub use recording::{Clock, Counts, Missing, Placed, Recording, Space, ThreadTrace, What};
+pub use request::{ControlFlow, RecorderError, Source, choose, recorder};
+use tracee::run::Tracker;
+
+/// Somebody who records control flow while riding along in a run ([`tracee::run::run`]).
+pub trait Recorder: Tracker {
+    /// Who records.
+    fn source(&self) -> Source;
+
+    /// What was recorded. To be asked after the run; before its first instruction it is nothing.
+    fn finish(self: Box<Self>) -> Recording;
+}

@@ -1,0 +1,61 @@
+//! The modules of the program in a process.
+
+use std::path::{Path, PathBuf};
+
+use program::{BuildId, FileOffset, LinkAddr, LinkRange, ModuleId, Program};
+use tracee::process::{Module, ModuleMap};
+
+/// What is needed to find a module of the program among those of a process.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub module: ModuleId,
+    name: PathBuf,
+    pub build_id: Option<BuildId>,
+    code: Vec<(LinkRange, FileOffset)>,
+}
+
+impl Known {
+    pub fn of(program: &Program<'_>, module: ModuleId) -> Option<Self> {
+        let file = program.module(module)?;
+        let segments = file.elf().segments();
+        let code = segments.executable().into_iter();
+        let code = code.filter_map(|range| Some((range.clone(), segments.to_file_offset(range.start)?)));
+        Some(Self {
+            module,
+            name: PathBuf::from(file.name()),
+            build_id: file.elf().build_id(),
+            code: code.collect(),
+        })
+    }
+
+    /// Where in the file an instruction is.
+    pub fn offset(&self, addr: u64) -> Option<FileOffset> {
+        let addr = LinkAddr(addr);
+        let (range, offset) = self.code.iter().find(|(range, _)| range.contains(&addr))?;
+        Some(FileOffset(offset.0 + (addr.0 - range.start.0)))
+    }
+
+    /// The module in a process: by its build-id, or else by what it is and what it is called.
+    pub fn find<'m>(&self, map: &'m ModuleMap) -> Option<&'m Module> {
+        let same_id = |module: &Module| match (&self.build_id, &module.mapped.build_id) {
+            (Some(known), Some(found)) => Some(known == found),
+            _ => None,
+        };
+        if let Some(module) = map.modules().iter().find(|module| same_id(module) == Some(true)) {
+            return Some(module);
+        }
+        let candidate = |module: &&Module| same_id(module).is_none();
+        if self.module == ModuleId(0) {
+            return map.executable().filter(candidate);
+        }
+        let called = |module: &Module| Path::new(&module.mapped.path).file_name() == self.name.file_name();
+        map.modules()
+            .iter()
+            .find(|module| candidate(module) && called(module))
+    }
+
+    /// The file to probe when the process has not mapped it yet.
+    pub fn file(&self) -> Option<&Path> {
+        self.name.is_absolute().then_some(self.name.as_path())
+    }
+}
