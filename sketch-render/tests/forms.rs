@@ -87,6 +87,44 @@ fn as_markdown_sarif_and_annotations() {
     }
 }
 
+#[test]
+fn as_html() {
+    for (name, sketch) in sketches::all() {
+        let page = sketch::html(&sketch);
+        assert!(page.len() < 300_000, "{name} has {} bytes", page.len());
+        check(&format!("{name}.html"), &page);
+    }
+}
+
+/// The page allows one style and one script, by what they are.
+#[test]
+fn the_hashes_are_those_of_the_style_and_the_script() {
+    let (_, sketch) = sketches::all().remove(0);
+    let page = sketch::html(&sketch);
+    let program = "import base64, hashlib, re, sys
+page = sys.stdin.buffer.read()
+for tag in b'style', b'script':
+    text = re.search(b'<' + tag + b'>(.*?)</' + tag + b'>', page, re.S).group(1)
+    digest = base64.b64encode(hashlib.sha256(text).digest())
+    print(tag.decode(), digest.decode(), digest in page[:page.index(b'<style>')])";
+    let mut child = std::process::Command::new("python3")
+        .args(["-c", program])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("python3 can be run");
+    let mut input = child.stdin.take().expect("it is piped");
+    std::io::Write::write_all(&mut input, page.as_bytes()).expect("it reads");
+    drop(input);
+    let done = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert_eq!(
+        said.matches("True").count(),
+        2,
+        "the hashes in html/mod.rs should be:\n{said}"
+    );
+}
+
 /// The published schema, against the golden files and the hostile sketch.
 #[test]
 fn json_is_valid() {
@@ -127,6 +165,16 @@ fn what_is_meant_to_do_harm_does_nothing() {
     assert!(!sarif.contains(dangerous), "in SARIF");
     let markdown = sketch::markdown(&sketch);
     assert!(!markdown.contains(dangerous), "in Markdown");
+    let page = sketch::html(&sketch);
+    assert!(!page.contains(dangerous), "in HTML");
+    assert!(!page.contains("<img"), "no element of a name's choice");
+    assert_eq!(page.matches("<script").count(), 1, "one script");
+    assert_eq!(page.matches("</script").count(), 1, "that ends once");
+    assert!(
+        page.len() < 300_000,
+        "a megabyte in a name is not a megabyte in a page: {}",
+        page.len()
+    );
     let annotations = sketch::annotations(&sketch);
     assert!(!annotations.contains(dangerous), "in annotations");
     for line in annotations.lines() {

@@ -6,6 +6,7 @@
 mod annotations;
 mod columns;
 mod figures;
+mod html;
 mod json;
 mod markdown;
 mod names;
@@ -15,6 +16,7 @@ pub mod view;
 pub mod words;
 
 pub use annotations::annotations;
+pub use html::html;
 pub use json::json;
 pub use markdown::markdown;
 pub use sarif::sarif;

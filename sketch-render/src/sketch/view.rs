@@ -173,7 +173,7 @@ pub fn value(value: &Value) -> String {
         // Beyond every signed number: a mask, a hash, -1 of somebody who has no sign.
         Value::Large(number) => format!("{number:#x}"),
         Value::Float(number) => number.to_string(),
-        Value::Text(text) if text == "0x0" => "null".to_owned(),
+        Value::Text(text) if text == "0x0" || text == "NULL" => "null".to_owned(),
         Value::Text(text) => plain_start(text, LONGEST_VALUE),
     }
 }

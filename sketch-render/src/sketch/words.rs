@@ -126,16 +126,21 @@ pub fn predictor(sketch: &Sketch, predictor: &Predictor) -> Phrase {
 }
 
 fn branch(predictor: &Predictor) -> Phrase {
-    let went = plain_start(predictor.predicate.as_deref().unwrap_or("decided"), NAME);
+    let predicate = plain_start(predictor.predicate.as_deref().unwrap_or("decided"), NAME);
+    let went = if predicate.starts_with("to ") {
+        format!("went {predicate}")
+    } else {
+        format!("was {predicate}")
+    };
     let Some(at) = predictor.statements.first() else {
-        return Phrase::default().text(format!("a branch was {went}"));
+        return Phrase::default().text(format!("a branch {went}"));
     };
     Phrase::default()
         .text("the branch ")
         .code(short(&view::code(&at.statement), NAME))
         .text(" in ")
         .code(short(&at.statement.function, NAME))
-        .text(format!(" ({}) was {went}", view::place(&at.statement)))
+        .text(format!(" ({}) {went}", view::place(&at.statement)))
 }
 
 fn value(predictor: &Predictor) -> Phrase {
@@ -175,7 +180,7 @@ fn accesses(sketch: &Sketch, predictor: &Predictor) -> Phrase {
         ("-R", [.., reader]) => say()
             .text(format!("{reader} read "))
             .variable(variable)
-            .text(" before any other thread had set it"),
+            .text(format!(" before {} had set it", writer(predictor))),
         ("WR", [writer, reader]) => say()
             .text(format!("{reader} read "))
             .variable(variable)
@@ -219,6 +224,19 @@ fn accesses(sketch: &Sketch, predictor: &Predictor) -> Phrase {
             .text(format!("{} accessed ", who.join(", ")))
             .variable(variable)
             .text(format!(" in the order {}", plain_start(pattern, NAME))),
+    }
+}
+
+/// Who sets the variable first in successful runs.
+fn writer(predictor: &Predictor) -> String {
+    let first = predictor.missing.first();
+    let all_the_same = predictor
+        .missing
+        .iter()
+        .all(|write| Some(&write.thread_role) == first.map(|first| &first.thread_role));
+    match first.filter(|_| all_the_same) {
+        Some(write) if !write.thread_role.is_empty() => short(&write.thread_role, NAME),
+        _ => "any other thread".to_owned(),
     }
 }
 

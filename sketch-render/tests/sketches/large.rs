@@ -63,6 +63,7 @@ pub fn long_names() -> Sketch {
     );
     sketch.predictors = vec![Predictor {
         statements: vec![by("main", Some(Read), read.clone())],
+        missing: vec![by(&writer, Some(Write), row.clone())],
         ..predictor(1, PredictorKind::Order, "-R", &variable, [17, 0])
     }];
     numbered(

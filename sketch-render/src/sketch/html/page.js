@@ -1,0 +1,164 @@
+"use strict";
+(() => {
+  const $ = (q, at = document) => [...at.querySelectorAll(q)];
+  const table = document.querySelector(".lanes");
+  if (!table) return;
+  const rows = $("tr[data-n]", table);
+  const now = document.querySelector(".now");
+  const prefix = document.getElementById("prefix");
+  const pattern = (table.dataset.pattern || "").split(" ").filter(Boolean);
+  const row = (n) => document.getElementById("n" + n);
+  const shown = (r) => r.offsetParent !== null || r.getClientRects().length > 0;
+  let pinned = null;
+
+  // What is followed: every step of one variable (v) or one thread (t).
+  const mark = (what) => {
+    for (const r of rows) r.classList.toggle("on", !!what && r.dataset[what[0]] === what[1]);
+  };
+  const pin = (what, name) => {
+    pinned = pinned && what && pinned[0] === what[0] && pinned[1] === what[1] ? null : what;
+    mark(pinned);
+    if (now) now.textContent = pinned ? "following " + name : "";
+  };
+  const reveal = (r) => {
+    if (!shown(r) && prefix) { prefix.checked = true; draw(); }
+  };
+  const go = (r) => {
+    if (!r) return;
+    reveal(r);
+    r.focus({ preventScroll: true });
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    r.scrollIntoView({ block: "center", behavior: still ? "auto" : "smooth" });
+  };
+  const current = () => document.activeElement && document.activeElement.closest("tr[data-n]");
+  const next = (step, fits) => {
+    const list = rows.filter((r) => shown(r) || fits);
+    const at = list.indexOf(current());
+    if (at < 0) return step > 0 ? list.find(fits || (() => true)) : list.findLast(fits || (() => true));
+    for (let i = at + step; i >= 0 && i < list.length; i += step) if (!fits || fits(list[i])) return list[i];
+    return null;
+  };
+  const same = (what) => {
+    const r = current();
+    return r && r.dataset[what] ? (other) => other.dataset[what] === r.dataset[what] : null;
+  };
+  const along = () => {
+    const r = current();
+    const at = r ? pattern.indexOf(r.dataset.n) : -1;
+    return row(pattern[(at + 1) % pattern.length]);
+  };
+
+  table.addEventListener("mouseover", (e) => {
+    const r = e.target.closest("tr[data-n]");
+    if (!pinned) mark(r && r.dataset.v ? ["v", r.dataset.v] : null);
+  });
+  table.addEventListener("mouseleave", () => mark(pinned));
+  table.addEventListener("focusin", (e) => {
+    const r = e.target.closest("tr[data-n]");
+    if (r && !pinned) mark(r.dataset.v ? ["v", r.dataset.v] : null);
+  });
+  document.addEventListener("click", (e) => {
+    const follow = e.target.closest(".follow");
+    if (follow) pin([follow.dataset.k, follow.dataset.i], follow.textContent);
+    const jump = e.target.closest("a[data-to]");
+    if (jump) { e.preventDefault(); go(row(jump.dataset.to)); }
+    const source = e.target.closest("a[data-src]");
+    if (source) { e.preventDefault(); context(source); }
+  });
+
+  // Source lines around a statement, below it; a second time takes them away.
+  const context = (link) => {
+    const step = link.closest(".step");
+    const old = step.querySelector(".context");
+    if (old) { old.remove(); draw(); return; }
+    const line = document.getElementById(link.dataset.src);
+    if (!line) return;
+    const pre = document.createElement("pre");
+    pre.className = "src context";
+    const all = [...line.parentNode.children];
+    const at = all.indexOf(line);
+    for (const near of all.slice(Math.max(0, at - 4), at + 5)) {
+      const copy = near.cloneNode(true);
+      copy.removeAttribute("id");
+      copy.classList.toggle("hl", near === line);
+      pre.append(copy);
+    }
+    step.append(pre);
+    draw();
+  };
+
+  document.addEventListener("keydown", (e) => {
+    if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, summary")) return;
+    const here = current();
+    const keys = {
+      j: () => go(next(1)), k: () => go(next(-1)),
+      ArrowDown: () => here && go(next(1)), ArrowUp: () => here && go(next(-1)),
+      v: () => same("v") && go(next(1, same("v"))), V: () => same("v") && go(next(-1, same("v"))),
+      t: () => same("t") && go(next(1, same("t"))), T: () => same("t") && go(next(-1, same("t"))),
+      a: () => pattern.length && go(along()),
+      f: () => here && here.dataset.v && pin(["v", here.dataset.v], here.querySelector(".v .follow").textContent),
+      c: () => here && here.querySelector("a[data-src]") && context(here.querySelector("a[data-src]")),
+      p: () => prefix && prefix.click(),
+      Escape: () => pin(null, ""),
+    };
+    const act = keys[e.key];
+    if (!act || (e.key.startsWith("Arrow") && !here)) return;
+    e.preventDefault();
+    act();
+  });
+
+  // Arrows between the steps of the best pattern. A path leaves a box at the side where the next one is.
+  const NS = "http://www.w3.org/2000/svg";
+  const svg = document.createElementNS(NS, "svg");
+  svg.setAttribute("class", "arrows");
+  svg.setAttribute("aria-hidden", "true");
+  table.parentNode.append(svg);
+  const draw = () => {
+    svg.replaceChildren();
+    const frame = table.parentNode.getBoundingClientRect();
+    const left = frame.left - table.parentNode.scrollLeft;
+    svg.setAttribute("width", table.offsetWidth);
+    svg.setAttribute("height", table.offsetHeight);
+    for (let i = 0; i + 1 < pattern.length; i++) {
+      const [one, two] = [pattern[i], pattern[i + 1]].map((n) => row(n) && row(n).querySelector(".step"));
+      if (!one || !two || !one.getClientRects().length || !two.getClientRects().length) continue;
+      const [a, b] = [one.getBoundingClientRect(), two.getBoundingClientRect()];
+      const path = document.createElementNS(NS, "path");
+      const tip = document.createElementNS(NS, "path");
+      const [al, ar, bl, br] = [a.left, a.right, b.left, b.right].map((x) => x - left);
+      const [ay, by] = [a, b].map((box) => box.top + box.height / 2 - frame.top);
+      const bend = 16;
+      let [line, head] = ["", ""];
+      if (bl >= ar || br <= al) {
+        // Side by side.
+        const dir = bl >= ar ? 1 : -1;
+        const [x1, x2] = dir > 0 ? [ar, bl] : [al, br];
+        const out = dir * Math.max(24, Math.abs(x2 - x1) / 2);
+        line = `M${x1},${ay} C${x1 + out},${ay} ${x2 - out},${by} ${x2 - dir * 7},${by}`;
+        head = `M${x2},${by} l${-dir * 10},-5.5 v11 z`;
+      } else if (bl - al > bend * 2 && a.bottom <= b.top) {
+        // Below and further right: down out of the one, into the other's side.
+        const x = bl - bend;
+        line = `M${x},${a.bottom - frame.top} C${x},${by} ${x},${by} ${bl - 7},${by}`;
+        head = `M${bl},${by} l-10,-5.5 v11 z`;
+      } else if (al - bl > bend * 2 && a.bottom <= b.top) {
+        // Below and further left: out of the one's side, down into the other.
+        const [x, y] = [al - bend, b.top - frame.top];
+        line = `M${al},${ay} C${x},${ay} ${x},${ay} ${x},${y - 7}`;
+        head = `M${x},${y} l-5.5,-10 h11 z`;
+      } else {
+        line = `M${al},${ay} C${al - 26},${ay} ${bl - 26},${by} ${bl - 7},${by}`;
+        head = `M${bl},${by} l-10,-5.5 v11 z`;
+      }
+      path.setAttribute("d", line);
+      tip.setAttribute("d", head);
+      tip.setAttribute("class", "tip");
+      svg.append(path, tip);
+    }
+  };
+  draw();
+  new ResizeObserver(draw).observe(table);
+  if (prefix) prefix.addEventListener("change", draw);
+  addEventListener("beforeprint", draw);
+  document.documentElement.dataset.ready = "1";
+})();

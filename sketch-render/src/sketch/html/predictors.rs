@@ -1,0 +1,156 @@
+//! What separates failing from successful runs: two runs side by side for the best, a table for all.
+
+use std::fmt::Write as _;
+
+use diagnosis::sketch::{Predictor, Sketch, Step};
+
+use super::lanes::COLOURS;
+use super::markup::{effect, escaped, name, phrase, place};
+use crate::sketch::figures::{interval, kind};
+use crate::sketch::{view, words};
+
+/// Predictors shown at once.
+const FIRST: usize = 8;
+/// Predictors shown when asked for.
+const MOST: usize = 50;
+/// Steps of an example.
+const MOST_STEPS: usize = 20;
+/// Units of the whole of a meter.
+const WHOLE: u64 = 1000;
+
+pub(super) fn sections(out: &mut String, sketch: &Sketch) {
+    if sketch.predictors.is_empty() {
+        return;
+    }
+    out.push_str("<section>\n<h2>Failing and successful runs</h2>\n");
+    for (at, predictor) in sketch.predictors.iter().enumerate() {
+        if at == 0 {
+            sides(out, sketch, predictor);
+        } else if predictor.examples.is_some() {
+            let what = phrase(&words::predictor(sketch, predictor));
+            let _ = writeln!(out, "<details><summary>{}. {what}</summary>", predictor.rank);
+            sides(out, sketch, predictor);
+            out.push_str("</details>\n");
+        }
+    }
+    out.push_str("</section>\n");
+    table(out, sketch);
+}
+
+fn sides(out: &mut String, sketch: &Sketch, predictor: &Predictor) {
+    out.push_str("<div class=\"sides\">\n");
+    let [failing, successful] = match &predictor.examples {
+        Some(examples) => [examples.failing.as_slice(), examples.successful.as_slice()],
+        None => [&[][..], &[][..]],
+    };
+    let own: Vec<Step> = view::pattern_steps(sketch, predictor)
+        .into_iter()
+        .flatten()
+        .filter_map(|index| sketch.steps.get(index).cloned())
+        .collect();
+    let failing = if failing.is_empty() { &own } else { failing };
+    let counts = [predictor.failing_with, predictor.failing];
+    side(out, sketch, ("f", "Failing"), counts, failing);
+    let counts = [predictor.successful_with, predictor.successful];
+    side(out, sketch, ("s", "Successful"), counts, successful);
+    out.push_str("</div>\n");
+}
+
+fn side(
+    out: &mut String,
+    sketch: &Sketch,
+    (class, title): (&str, &str),
+    [with, all]: [u64; 2],
+    steps: &[Step],
+) {
+    let width = (WHOLE * with).checked_div(all).unwrap_or(0).min(WHOLE);
+    let _ = write!(
+        out,
+        "<div class=\"side {class}\"><h3><span>{title} runs</span><span class=\"soft\">{with} of {all} have it</span></h3>\
+         <svg class=\"meter\" viewBox=\"0 0 {WHOLE} 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
+         <rect class=\"all\" width=\"{WHOLE}\" height=\"10\"/><rect class=\"with\" width=\"{width}\" height=\"10\"/></svg>"
+    );
+    if steps.is_empty() {
+        let _ = write!(
+            out,
+            "<p class=\"soft\">no example of a {} run was kept</p>",
+            title.to_lowercase()
+        );
+    } else {
+        out.push_str("<ol>");
+        let lanes = view::lanes(sketch);
+        for step in steps.iter().take(MOST_STEPS) {
+            let lane = lanes.iter().position(|lane| lane.thread == step.thread);
+            let who = lane
+                .and_then(|at| lanes.get(at))
+                .map_or("", |lane| lane.name.as_str());
+            let _ = write!(
+                out,
+                "<li class=\"mini\"><span class=\"who c{}\">{}</span><span><code>{}</code><br>{} <small>{}</small></span></li>",
+                lane.unwrap_or(0) % COLOURS,
+                name(who, 24),
+                escaped(&view::code(&step.statement)),
+                effect(step, None),
+                place(&step.statement)
+            );
+        }
+        out.push_str("</ol>");
+    }
+    out.push_str("</div>\n");
+}
+
+fn table(out: &mut String, sketch: &Sketch) {
+    out.push_str("<section>\n<h2>What separates them, best first</h2>\n");
+    let (first, rest) = sketch.predictors.split_at(sketch.predictors.len().min(FIRST));
+    rows(out, sketch, first);
+    if !rest.is_empty() {
+        let _ = writeln!(
+            out,
+            "<details><summary>{} more, weaker ones</summary>",
+            rest.len()
+        );
+        rows(out, sketch, rest.get(..MOST).unwrap_or(rest));
+        let left = rest.len().saturating_sub(MOST);
+        if left > 0 {
+            let _ = writeln!(out, "<p class=\"soft\">{left} more are in the JSON</p>");
+        }
+        out.push_str("</details>\n");
+    }
+    out.push_str("</section>\n");
+}
+
+fn rows(out: &mut String, sketch: &Sketch, predictors: &[Predictor]) {
+    out.push_str(
+        "<table class=\"grid\"><thead><tr>\
+         <th scope=\"col\">#</th><th scope=\"col\">kind</th><th scope=\"col\">what</th><th scope=\"col\">failing</th>\
+         <th scope=\"col\">successful</th><th scope=\"col\">F</th><th scope=\"col\">precision (95 %)</th>\
+         <th scope=\"col\">recall (95 %)</th></tr></thead><tbody>\n",
+    );
+    for predictor in predictors {
+        let class = if predictor.rank == 1 {
+            " class=\"best\""
+        } else {
+            ""
+        };
+        let _ = writeln!(
+            out,
+            "<tr{class}><td class=\"num\">{}</td><td class=\"kind\">{}</td><td>{}</td>\
+             <td class=\"num\" data-h=\"failing\">{} of {}</td><td class=\"num\" data-h=\"successful\">{} of {}</td>\
+             <td class=\"num\" data-h=\"F\">{:.2}</td><td class=\"num\" data-h=\"precision\">{:.2} <span class=\"soft\">{}</span></td>\
+             <td class=\"num\" data-h=\"recall\">{:.2} <span class=\"soft\">{}</span></td></tr>",
+            predictor.rank,
+            escaped(&kind(predictor)),
+            phrase(&words::predictor(sketch, predictor)),
+            predictor.failing_with,
+            predictor.failing,
+            predictor.successful_with,
+            predictor.successful,
+            predictor.f,
+            predictor.precision,
+            interval(predictor.precision_interval),
+            predictor.recall,
+            interval(predictor.recall_interval)
+        );
+    }
+    out.push_str("</tbody></table>\n");
+}
