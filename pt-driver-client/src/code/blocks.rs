@@ -107,6 +107,8 @@ struct Rest {
     /// From the start to the end.
     size: u16,
     kind: Kind,
+    /// One of its instructions writes CR3.
+    writes_cr3: bool,
 }
 
 /// [`Exit`] without addresses.
@@ -224,7 +226,11 @@ impl<'a> Blocks<'a> {
     }
 
     /// Which instruction of a block writes CR3.
-    pub(crate) fn cr3_write(&self, block: &Block) -> Option<usize> {
+    pub(crate) fn cr3_write(&self, id: BlockId) -> Option<usize> {
+        if !self.rest[id.0 as usize].writes_cr3 {
+            return None;
+        }
+        let block = self.block(id);
         let mut hint = self.hint;
         self.addresses(block.start, block.instructions).position(|at| {
             read(self.image, self.mode, at, &mut hint).is_some_and(|insn| insn.class == Class::MovCr3)
@@ -448,6 +454,7 @@ impl<'a> Blocks<'a> {
         let border = start | (BORDER - 1);
         let (mut at, mut last) = (start, start);
         let mut count = 0;
+        let mut writes_cr3 = false;
         let mut bytes = self.image.from(start, &mut self.hint);
         let (kind, displacement) = loop {
             let insn = match length::decode(bytes, self.mode) {
@@ -469,7 +476,7 @@ impl<'a> Blocks<'a> {
                 if let Some(kind) = kind_of(insn.class) {
                     break (kind, insn.displacement);
                 }
-                self.writes_cr3 = true;
+                writes_cr3 = true;
             }
             if next > border {
                 break (Kind::Falls, 0);
@@ -479,6 +486,7 @@ impl<'a> Blocks<'a> {
                 _ => self.image.from(at, &mut self.hint),
             };
         };
+        self.writes_cr3 |= writes_cr3;
         // At most the distance to the border and one instruction.
         let rest = Rest {
             displacement,
@@ -487,6 +495,7 @@ impl<'a> Blocks<'a> {
             last: (last - start) as u16,
             size: (at - start) as u16,
             kind,
+            writes_cr3,
         };
         self.push(start, rest)
     }

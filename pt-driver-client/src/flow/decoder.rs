@@ -22,6 +22,11 @@ pub struct Decoder<'a> {
     known: [Option<Box<Known<'a>>>; 3],
 }
 
+/// Ways without packets that are too long for a list may have so many blocks in all, and so many more for each byte of
+/// trace. Real ones have a few; code made to be walked through forever shall not take time and memory without end.
+const LONG_WAYS: u64 = 1 << 20;
+const LONG_WAYS_PER_BYTE: u64 = 64;
+
 /// What is known of the code of one width.
 #[derive(Debug)]
 pub(super) struct Known<'a> {
@@ -68,11 +73,14 @@ impl<'a> Decoder<'a> {
             });
         }
         let mut next = first.filter(|&psb| psb < range.end);
+        let mut budget = LONG_WAYS + range.len() as u64 * LONG_WAYS_PER_BYTE;
         while let Some(psb) = next {
             let mut state = State::new(trace, psb, range.end, self.config);
+            state.budget = budget;
             let Err((why, at)) = self.run(&mut state, consumer) else {
                 return;
             };
+            budget = state.budget;
             let resumed = next_psb(trace, at.max(psb + PSB.len()));
             consumer.gap(Gap {
                 from: at as u64,
@@ -157,6 +165,8 @@ pub(super) struct State<'t> {
     /// Whether the PSB where decoding began was read.
     pub begun: bool,
     pub timeline: Timeline,
+    /// How many more blocks long ways may have.
+    budget: u64,
 }
 
 impl<'t> State<'t> {
@@ -177,7 +187,15 @@ impl<'t> State<'t> {
             pending: Pending::default(),
             begun: false,
             timeline: Timeline::default(),
+            budget: 0,
         }
+    }
+
+    /// One more block of a long way.
+    #[inline]
+    pub fn spend_block(&mut self) -> Result<(), Why> {
+        self.budget = self.budget.checked_sub(1).ok_or(Why::Endless)?;
+        Ok(())
     }
 
     /// Goes on at an address.

@@ -127,7 +127,7 @@ impl Known<'_> {
                 let stepped = self.step(state, block, outcomes, consumer)?;
                 (block, outcomes) = (stepped.block, stepped.rest);
                 if stepped.deferred {
-                    self.leave(state, block, consumer);
+                    self.leave(state, block, consumer)?;
                     let Some((ip, after)) = self.deferred_tip(state, end, consumer)? else {
                         return Ok((UNKNOWN, state.trace.len()));
                     };
@@ -167,7 +167,7 @@ impl Known<'_> {
                 deferred = true;
                 break;
             }
-            self.pass(state, block, &mut depth);
+            self.pass(state, block, &mut depth)?;
             problem = match end {
                 End::Cond | End::Return | End::Indirect => None,
                 End::NoCode => Some(Why::NoCode),
@@ -221,15 +221,19 @@ impl Known<'_> {
 
     /// Adds a chain to the run, and its calls to the calls of this step. When there are more calls than the processor
     /// remembers, older ones are forgotten first: those of the steps before.
-    fn pass(&mut self, state: &mut State<'_>, head: u32, depth: &mut usize) {
+    fn pass(&mut self, state: &mut State<'_>, head: u32, depth: &mut usize) -> Result<(), Why> {
         let hot = self.blocks.hot[head as usize];
         let chain = self.blocks.chain(head);
         if !chain.is_empty() && !hot.calls {
             self.run.extend_from_slice(chain);
-            return;
+            return Ok(());
         }
+        let is_listed = !chain.is_empty();
         let mut next = Some(head);
         while let Some(id) = next {
+            if !is_listed {
+                state.spend_block()?;
+            }
             self.run.push(BlockId(id));
             if self.blocks.is_remembered(id) {
                 self.calls.push(id);
@@ -241,15 +245,22 @@ impl Known<'_> {
             }
             next = self.blocks.tail(id);
         }
+        Ok(())
     }
 
     /// Everything up to the end of a chain ran.
     #[inline]
-    pub fn leave<C: Consumer>(&mut self, state: &mut State<'_>, head: u32, consumer: &mut C) {
+    pub fn leave<C: Consumer>(
+        &mut self,
+        state: &mut State<'_>,
+        head: u32,
+        consumer: &mut C,
+    ) -> Result<(), Why> {
         let chain = self.blocks.chain(head);
         if chain.is_empty() {
             let mut next = Some(head);
             while let Some(id) = next {
+                state.spend_block()?;
                 let id = BlockId(id);
                 self.batch.extend_slice(&[id], &self.blocks, consumer);
                 if self.blocks.is_remembered(id.0) {
@@ -257,7 +268,7 @@ impl Known<'_> {
                 }
                 next = self.blocks.tail(id.0);
             }
-            return;
+            return Ok(());
         }
         self.batch.extend_slice(chain, &self.blocks, consumer);
         if self.blocks.hot[head as usize].calls {
@@ -267,6 +278,7 @@ impl Known<'_> {
                 }
             }
         }
+        Ok(())
     }
 
     /// Leaves a chain for where a TIP says.
@@ -277,7 +289,7 @@ impl Known<'_> {
         head: u32,
         consumer: &mut C,
     ) -> Result<(), Why> {
-        self.leave(state, head, consumer);
+        self.leave(state, head, consumer)?;
         match self.blocks.hot[head as usize].end {
             End::Return | End::Indirect => Ok(()),
             End::Cond => Err(Why::Mismatch),
@@ -308,8 +320,7 @@ impl Known<'_> {
                 None => !self.blocks.writes_cr3(),
             };
         if plain {
-            self.leave(state, head, consumer);
-            return Ok(());
+            return self.leave(state, head, consumer);
         }
         state.block = head;
         state.ip = self.blocks.start(BlockId(head));

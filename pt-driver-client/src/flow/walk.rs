@@ -5,9 +5,6 @@ use super::decoder::{Known, State};
 use crate::code::blocks::UNKNOWN;
 use crate::code::{Block, BlockId, Blocks, Exit};
 
-/// So many blocks without a packet are a circle: code that is not would have to be larger than any program.
-const STEPS: usize = 1 << 20;
-
 /// Where a walk through a block ended.
 enum Walked {
     /// At what was looked for.
@@ -34,7 +31,8 @@ impl Known<'_> {
         ip: u64,
         consumer: &mut C,
     ) -> Result<bool, Why> {
-        self.walk(state, consumer, |blocks, block| {
+        self.walk(state, consumer, |blocks, id| {
+            let block = blocks.block(id);
             if block.start < ip && ip <= block.last {
                 let before = blocks.addresses(block.start, block.instructions);
                 return before
@@ -49,8 +47,9 @@ impl Known<'_> {
 
     /// Runs to the branch where tracing ended, or past an instruction that writes CR3.
     pub fn walk_to_cr3<C: Consumer>(&mut self, state: &mut State<'_>, consumer: &mut C) -> Result<(), Why> {
-        self.walk(state, consumer, |blocks, block| {
-            let index = blocks.cr3_write(block)?;
+        self.walk(state, consumer, |blocks, id| {
+            let index = blocks.cr3_write(id)?;
+            let block = blocks.block(id);
             let mut after = blocks.addresses(block.start, block.instructions).skip(index + 1);
             Some((index + 1, after.next().unwrap_or(block.end)))
         })
@@ -62,12 +61,16 @@ impl Known<'_> {
         &mut self,
         state: &mut State<'_>,
         consumer: &mut C,
-        stop: impl Fn(&Blocks<'_>, &Block) -> Option<(usize, u64)>,
+        stop: impl Fn(&Blocks<'_>, BlockId) -> Option<(usize, u64)>,
     ) -> Result<bool, Why> {
         let mut id = self.here(state);
-        for _ in 0..STEPS {
+        let mut steps = 0;
+        // A way of more blocks than there are is a circle.
+        while steps <= self.blocks.len() {
+            steps += 1;
+            state.spend_block()?;
             let block = self.blocks.block(BlockId(id));
-            let walked = match stop(&self.blocks, &block) {
+            let walked = match stop(&self.blocks, BlockId(id)) {
                 Some((0, _)) => {
                     state.block = id;
                     state.ip = block.start;
@@ -121,7 +124,8 @@ impl Known<'_> {
     pub fn finish<C: Consumer>(&mut self, state: &mut State<'_>, consumer: &mut C) {
         if state.enabled {
             let head = self.here(state);
-            self.leave(state, head, consumer);
+            // Too long a way: the rest is not told, and nothing comes after it.
+            let _ = self.leave(state, head, consumer);
         }
     }
 }
