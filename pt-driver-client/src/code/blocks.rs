@@ -8,6 +8,8 @@
 use super::image::Image;
 use super::index::Index;
 use super::length::{self, Class, Insn};
+use super::lists::Lists;
+use super::opcodes::simple_length;
 use crate::packet::ExecMode;
 
 /// A block, by its number.
@@ -135,10 +137,8 @@ pub struct Blocks<'a> {
     pub(crate) hot: Vec<Hot>,
     starts: Vec<u64>,
     rest: Vec<Rest>,
-    lists: Vec<BlockId>,
+    lists: Lists,
     index: Index,
-    /// Of the block that was read last.
-    lengths: Box<[u8; BORDER as usize]>,
     writes_cr3: bool,
 }
 
@@ -153,9 +153,8 @@ impl<'a> Blocks<'a> {
             hot: Vec::with_capacity(RESERVED),
             starts: Vec::with_capacity(RESERVED),
             rest: Vec::with_capacity(RESERVED),
-            lists: Vec::with_capacity(RESERVED),
+            lists: Lists::default(),
             index: Index::default(),
-            lengths: Box::new([0; BORDER as usize]),
             writes_cr3: false,
         }
     }
@@ -273,9 +272,15 @@ impl<'a> Blocks<'a> {
     /// The blocks of a chain, if it is short enough to be listed.
     #[inline]
     pub(crate) fn chain(&self, head: u32) -> &[BlockId] {
+        let (blocks, count) = self.chain_and_more(head);
+        &blocks[..count]
+    }
+
+    /// The blocks of a chain with whatever comes behind them, and how many are of the chain: none if it is not listed.
+    #[inline]
+    pub(crate) fn chain_and_more(&self, head: u32) -> (&[BlockId], usize) {
         let hot = &self.hot[head as usize];
-        let from = hot.list as usize;
-        &self.lists[from..from + usize::from(hot.listed)]
+        (self.lists.from(hot.list as usize), hot.listed.into())
     }
 
     /// The block that follows in the chain.
@@ -308,17 +313,21 @@ impl<'a> Blocks<'a> {
         }
     }
 
+    /// The branch is conditional: the chain would have no outcome otherwise.
     fn find_after_branch(&mut self, head: u32, taken: bool) -> u32 {
         let last = self.last(head);
-        let block = self.block(BlockId(last));
-        let target = match block.exit {
-            Exit::Cond(target) if taken => target,
-            _ => block.end,
-        };
+        let rest = &self.rest[last as usize];
+        let displacement = if taken { rest.displacement } else { 0 };
+        let target = self.end_of(last).wrapping_add_signed(displacement.into());
         let next = self.at(target);
         self.hot[last as usize].next[usize::from(taken)] = next;
         self.hot[head as usize].next[usize::from(taken)] = next;
         next
+    }
+
+    #[inline]
+    fn end_of(&self, id: u32) -> u64 {
+        self.starts[id as usize].wrapping_add(self.rest[id as usize].size.into())
     }
 
     /// The block after a call.
@@ -326,7 +335,7 @@ impl<'a> Blocks<'a> {
     pub(crate) fn after_call(&mut self, caller: u32) -> u32 {
         match self.hot[caller as usize].after {
             UNKNOWN => {
-                let after = self.at(self.block(BlockId(caller)).end);
+                let after = self.at(self.end_of(caller));
                 self.hot[caller as usize].after = after;
                 after
             }
@@ -337,41 +346,40 @@ impl<'a> Blocks<'a> {
     /// Reads the block at an address, and its chain.
     #[cold]
     fn build(&mut self, start: u64) -> u32 {
-        let first = self.rest.len();
+        let first = self.rest.len() as u32;
         let mut next = start;
-        let (mut end, mut joined) = (End::Endless, UNKNOWN);
-        loop {
+        let (end, joined) = loop {
             let id = self.read_block(next);
             let rest = &self.rest[id as usize];
-            if let Some(decided) = ends_chain(rest.kind) {
-                end = decided;
-                break;
+            if let Some(end) = ends_chain(rest.kind) {
+                if id == first {
+                    self.list_alone(id, end);
+                    self.split_loop(id);
+                    return id;
+                }
+                break (end, UNKNOWN);
             }
             next = next.wrapping_add(rest.size.into());
             next = next.wrapping_add_signed(rest.displacement.into());
             let known = self.index.get(next, &self.starts);
-            if known != UNKNOWN {
+            if known == UNKNOWN {
+                self.rest[id as usize].tail = id + 1;
+            } else if known < first {
                 self.rest[id as usize].tail = known;
+                break (self.hot[known as usize].end, known);
+            } else {
                 // One of the blocks that are being read: the chain bites its own tail.
-                if (known as usize) < first {
-                    joined = known;
-                    end = self.hot[known as usize].end;
-                } else {
-                    self.rest[id as usize].tail = UNKNOWN;
-                }
-                break;
+                break (End::Endless, UNKNOWN);
             }
-            self.rest[id as usize].tail = self.rest.len() as u32;
-        }
-        self.link(first, end, joined);
-        self.split_loop(first);
-        first as u32
+        };
+        self.link(first as usize, end, joined);
+        first
     }
 
     /// Gives the blocks from `first` on, one chain, its end and lists.
     fn link(&mut self, first: usize, end: End, joined: u32) {
         let last = self.rest.len();
-        let list = self.lists.len();
+        let list = self.lists.end();
         let shared = match joined {
             UNKNOWN => 0,
             joined => self.chain(joined).len(),
@@ -380,11 +388,10 @@ impl<'a> Blocks<'a> {
         let mut calls = joined != UNKNOWN && self.hot[joined as usize].calls;
         let listed_from = (last + shared).saturating_sub(LISTED).max(first);
         if listable {
-            self.lists
-                .extend((listed_from..last).map(|id| BlockId(id as u32)));
-            if joined != UNKNOWN {
-                let from = self.hot[joined as usize].list as usize;
-                self.lists.extend_from_within(from..from + shared);
+            (listed_from..last).for_each(|id| self.lists.push(BlockId(id as u32)));
+            for index in 0..shared {
+                let id = self.chain(joined)[index];
+                self.lists.push(id);
             }
         }
         for id in (first..last).rev() {
@@ -400,39 +407,52 @@ impl<'a> Blocks<'a> {
     }
 
     /// A loop's head in the middle of the block that was just read is a block of its own, and is known by now.
-    fn split_loop(&mut self, first: usize) {
-        // The last block read is the one whose lengths are at hand.
-        if self.rest.len() != first + 1 || self.rest[first].kind != Kind::Cond {
-            return;
-        }
-        let block = self.block(BlockId(first as u32));
-        let Exit::Cond(target) = block.exit else {
-            return;
-        };
-        if target <= block.start || target > block.last || self.index.get(target, &self.starts) != UNKNOWN {
-            return;
-        }
-        let mut at = block.start;
-        for (index, &length) in self.lengths.iter().enumerate().take(block.instructions as usize) {
-            if at == target {
-                let skipped = (target - block.start) as u16;
-                let whole = self.rest[first];
-                let id = self.push(
-                    target,
-                    Rest {
-                        instructions: whole.instructions - index as u16,
-                        last: whole.last - skipped,
-                        size: whole.size - skipped,
-                        ..whole
-                    },
-                );
-                self.link(id as usize, End::Cond, UNKNOWN);
-                return;
+    #[inline]
+    fn split_loop(&mut self, id: u32) {
+        let rest = &self.rest[id as usize];
+        let back = -i64::from(rest.displacement);
+        let (to_last, to_start) = (i64::from(rest.size - rest.last), i64::from(rest.size));
+        if rest.kind == Kind::Cond && (to_last..to_start).contains(&back) {
+            let target = self.end_of(id).wrapping_add_signed(-back);
+            if self.index.get(target, &self.starts) == UNKNOWN {
+                self.split(id, target);
             }
-            at += u64::from(length);
         }
     }
 
+    #[cold]
+    fn split(&mut self, id: u32, target: u64) {
+        let whole = self.rest[id as usize];
+        let start = self.starts[id as usize];
+        let before = self
+            .addresses(start, whole.instructions.into())
+            .position(|at| at == target);
+        if let Some(before) = before {
+            let skipped = (target - start) as u16;
+            let rest = Rest {
+                instructions: whole.instructions - before as u16,
+                last: whole.last - skipped,
+                size: whole.size - skipped,
+                ..whole
+            };
+            let id = self.push(target, rest);
+            self.list_alone(id, End::Cond);
+        }
+    }
+
+    /// A block that is a whole chain.
+    #[inline]
+    fn list_alone(&mut self, id: u32, end: End) {
+        let calls = self.is_remembered(id);
+        let hot = &mut self.hot[id as usize];
+        hot.list = self.lists.end() as u32;
+        hot.listed = 1;
+        hot.end = end;
+        hot.calls = calls;
+        self.lists.push(BlockId(id));
+    }
+
+    #[inline]
     fn push(&mut self, start: u64, rest: Rest) -> u32 {
         let id = self.rest.len() as u32;
         self.rest.push(rest);
@@ -450,54 +470,69 @@ impl<'a> Blocks<'a> {
     }
 
     /// Reads the instructions of one block.
+    #[inline]
     fn read_block(&mut self, start: u64) -> u32 {
-        let border = start | (BORDER - 1);
-        let (mut at, mut last) = (start, start);
-        let mut count = 0;
+        let bytes = self.image.from(start, &mut self.hint);
+        // Blocks that begin here or behind are others.
+        let border = (BORDER - start % BORDER) as usize;
+        let (mut offset, mut last, mut count) = (0, 0, 0);
         let mut writes_cr3 = false;
-        let mut bytes = self.image.from(start, &mut self.hint);
+        let long = self.mode == ExecMode::Bits64;
         let (kind, displacement) = loop {
-            let insn = match length::decode(bytes, self.mode) {
+            let window = bytes.get(offset..).and_then(<[u8]>::first_chunk);
+            if long && let Some(length) = window.and_then(simple_length) {
+                count += 1;
+                last = offset;
+                offset += usize::from(length);
+                if offset >= border {
+                    break (Kind::Falls, 0);
+                }
+                continue;
+            }
+            let insn = match window.and_then(|window| length::decode_window(window, self.mode)) {
                 Some(insn) => insn,
-                None => match read(self.image, self.mode, at, &mut self.hint) {
-                    Some(insn) => insn,
-                    None if self.image.from(at, &mut self.hint).is_empty() => break (Kind::NoCode, 0),
-                    None => break (Kind::NotAnInstruction, 0),
+                None => match self.read_at_border(start.wrapping_add(offset as u64)) {
+                    Ok(insn) => insn,
+                    Err(kind) => break (kind, 0),
                 },
             };
-            let Some(next) = at.checked_add(insn.length.into()) else {
-                break (Kind::NotAnInstruction, 0);
-            };
-            self.lengths[count % BORDER as usize] = insn.length;
             count += 1;
-            last = at;
-            at = next;
+            last = offset;
+            offset += usize::from(insn.length);
             if insn.class != Class::Other {
                 if let Some(kind) = kind_of(insn.class) {
                     break (kind, insn.displacement);
                 }
                 writes_cr3 = true;
             }
-            if next > border {
+            if offset >= border {
                 break (Kind::Falls, 0);
             }
-            bytes = match bytes.get(usize::from(insn.length)..) {
-                Some(rest) if !rest.is_empty() => rest,
-                _ => self.image.from(at, &mut self.hint),
-            };
         };
         self.writes_cr3 |= writes_cr3;
         // At most the distance to the border and one instruction.
         let rest = Rest {
             displacement,
             tail: UNKNOWN,
-            instructions: count as u16,
-            last: (last - start) as u16,
-            size: (at - start) as u16,
+            instructions: count,
+            last: last as u16,
+            size: offset as u16,
             kind,
             writes_cr3,
         };
         self.push(start, rest)
+    }
+
+    /// One instruction close to the end of its piece, or the reason why there is none.
+    #[cold]
+    fn read_at_border(&mut self, at: u64) -> Result<Insn, Kind> {
+        read(self.image, self.mode, at, &mut self.hint).ok_or_else(|| {
+            if self.image.from(at, &mut self.hint).is_empty() {
+                Kind::NoCode
+            } else {
+                Kind::NotAnInstruction
+            }
+        })
     }
 }
 

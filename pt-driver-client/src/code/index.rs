@@ -43,18 +43,25 @@ impl Index {
     }
 
     /// Adds the block at an address; `starts` has it and all before.
+    #[inline]
     pub fn insert(&mut self, address: u64, id: u32, starts: &[u64]) {
         if (self.taken + 1) * 4 > self.slots.len() * 3 {
-            self.slots = vec![UNKNOWN; self.slots.len() * 2];
-            self.shift -= 1;
-            for (id, &start) in starts.iter().enumerate().take(self.taken) {
-                self.place(start, id as u32);
-            }
+            self.grow(starts);
         }
         self.place(address, id);
         self.taken += 1;
     }
 
+    #[cold]
+    fn grow(&mut self, starts: &[u64]) {
+        self.slots = vec![UNKNOWN; self.slots.len() * 2];
+        self.shift -= 1;
+        for (id, &start) in starts.iter().enumerate().take(self.taken) {
+            self.place(start, id as u32);
+        }
+    }
+
+    #[inline]
     fn place(&mut self, address: u64, id: u32) {
         let mask = self.slots.len() - 1;
         let mut slot = self.slot(address) & mask;

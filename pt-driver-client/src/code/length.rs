@@ -49,21 +49,24 @@ pub enum Class {
 #[inline]
 pub fn decode(bytes: &[u8], mode: ExecMode) -> Option<Insn> {
     if let Some(window) = bytes.first_chunk::<16>() {
-        if mode == ExecMode::Bits64
-            && let Some(insn) = simple(window)
-        {
-            return Some(insn);
-        }
-        return Window {
-            bytes: window,
-            end: MAX_LENGTH,
-        }
-        .decode(mode);
+        return decode_window(window, mode);
     }
     let mut padded = [0; 16];
     let end = bytes.len().min(MAX_LENGTH);
     padded.get_mut(..end)?.copy_from_slice(bytes.get(..end)?);
     Window { bytes: &padded, end }.decode(mode)
+}
+
+/// The instruction at the start of a window: the same, without a look at how many bytes there are.
+#[inline]
+pub(super) fn decode_window(window: &[u8; 16], mode: ExecMode) -> Option<Insn> {
+    if mode == ExecMode::Bits64
+        && let Some(insn) = simple(window)
+    {
+        return Some(insn);
+    }
+    let end = MAX_LENGTH;
+    Window { bytes: window, end }.decode(mode)
 }
 
 /// Sixteen bytes, of which `end` count: the sixteenth is there so that no index needs a check.
@@ -109,7 +112,8 @@ impl Window<'_> {
         Some(Insn { displacement, ..insn })
     }
 
-    #[inline]
+    #[cold]
+    #[inline(never)]
     fn decode(&self, mode: ExecMode) -> Option<Insn> {
         let mut at = 0;
         let mut prefixes = Prefixes::default();

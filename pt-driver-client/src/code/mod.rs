@@ -2,12 +2,14 @@
 //!
 //! - [`image`]: bytes at addresses
 //! - [`length`]: how long an instruction is and where it leads, by the tables of `opcodes`
-//! - [`blocks`]: code as blocks that lead to one another, each read once; `index` finds the one at an address
+//! - [`blocks`]: code as blocks that lead to one another, each read once; `index` finds the one at an address, `lists`
+//!   has those that follow one another
 
 pub mod blocks;
 pub mod image;
 mod index;
 pub mod length;
+mod lists;
 mod opcodes;
 
 pub use blocks::{Block, BlockId, Blocks, Exit};

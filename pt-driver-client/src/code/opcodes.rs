@@ -76,50 +76,86 @@ const fn two_byte() -> [u8; 256] {
     table
 }
 
-/// A 64-bit instruction with at most one prefix and REX that leads to the next one, to a fixed target, or returns.
-/// Most are such, and which one is hard to foresee: so this looks things up and does not branch on them.
+/// A 64-bit instruction, taken apart as far as most can be: at most one prefix, REX, and an opcode of the first two
+/// maps. Which one comes is hard to foresee, so this looks things up and does not branch on them. Where the next
+/// instruction begins waits for this one's length, so everything stays in one register: a byte taken from memory at a
+/// place that was just computed would add its latency each time.
+struct Simple {
+    /// From the opcode's last byte on.
+    word: u64,
+    follows: Follows,
+    length: u8,
+    /// With the operand-size prefix four bytes of immediate are two.
+    cut: bool,
+}
+
+#[inline]
+fn take_apart(bytes: &[u8; 16]) -> Simple {
+    let [b0, b1, b2, b3, b4, b5, b6, b7, ..] = *bytes;
+    let word = u64::from_le_bytes([b0, b1, b2, b3, b4, b5, b6, b7]);
+    let prefixed = u8::from((b0 == 0x66) | (b0 & 0xfe == 0xf2));
+    let is_rex = |byte: u8| u8::from(byte & 0xf0 == 0x40);
+    // A prefix is no REX.
+    let before = prefixed + (is_rex(b0) | is_rex(b1) & prefixed);
+    let word = word >> (before * 8);
+    let escaped = u8::from(word & 0xff == 0x0f);
+    let word = word >> (escaped * 8);
+    let follows = SIMPLE[(word & 0xff) as usize | usize::from(escaped) << 8];
+    // ModRM and SIB can say that there is no base but four bytes of displacement.
+    let no_base = u8::from(word & 0x07_c700 == 0x05_0400);
+    let operand = OPERAND[(word >> 8 & 0xff) as usize] + no_base * 4;
+    let with_operand = 0_u8.wrapping_sub(follows.size >> 7);
+    Simple {
+        word,
+        follows,
+        length: before + escaped + 1 + (operand & with_operand) + (follows.size & 7),
+        cut: prefixed & (follows.size >> 2) & 1 != 0,
+    }
+}
+
+/// A simple instruction that leads to the next one, to a fixed target, or returns.
 #[inline]
 pub fn simple(bytes: &[u8; 16]) -> Option<Insn> {
-    let first = bytes[0];
-    let prefixed = usize::from(first == 0x66 || first == 0xf2 || first == 0xf3);
-    let rex = usize::from(bytes[prefixed] & 0xf0 == 0x40);
-    let at = prefixed + rex;
-    let escaped = usize::from(bytes[at] == 0x0f);
-    let opcode_at = at + escaped;
-    let follows = SIMPLE[usize::from(bytes[opcode_at]) | escaped << 8];
-    let modrm = bytes[opcode_at + 1];
-    let no_base = modrm & 0xc7 == 4 && bytes[opcode_at + 2] & 7 == 5;
-    let operand = (OPERAND[usize::from(modrm)] + u8::from(no_base) * 4) * (follows.size >> 7);
-    let length = opcode_at as u8 + 1 + operand + (follows.size & 7);
-    // With the operand-size prefix four bytes of immediate are two.
-    if follows.size & NOT_SIMPLE != 0 || prefixed != 0 && follows.size & 7 > 1 {
+    let Simple {
+        word,
+        follows,
+        length,
+        cut,
+    } = take_apart(bytes);
+    if follows.size & NOT_SIMPLE != 0 || cut {
         return None;
     }
-    let displacement = match follows.class {
+    let class = follows.class;
+    let displacement = match class {
         Class::Other => 0,
-        _ => {
-            let after = bytes.get(opcode_at + 1..)?.first_chunk()?;
-            let long = i32::from_le_bytes(*after);
-            if follows.size & 7 == 1 {
-                long << 24 >> 24
-            } else {
-                long
-            }
-        }
+        _ if follows.size & 7 == 1 => i32::from((word >> 8) as i8),
+        _ => (word >> 8) as i32,
     };
     Some(Insn {
         length,
-        class: follows.class,
+        class,
         displacement,
     })
 }
 
+/// The length of a simple instruction that leads to the next one: most are, and of those nothing else is asked.
+#[inline]
+pub fn simple_length(bytes: &[u8; 16]) -> Option<u8> {
+    let Simple {
+        follows, length, cut, ..
+    } = take_apart(bytes);
+    let plain = (follows.size & (NOT_SIMPLE | LEADS_AWAY) == 0) & !cut;
+    plain.then_some(length)
+}
+
 const NOT_SIMPLE: u8 = 0x40;
+const LEADS_AWAY: u8 = 0x20;
 
 /// For [`simple`].
 #[derive(Clone, Copy)]
 struct Follows {
-    /// Bit 7 for ModRM, bit 6 for what is not simple, and the length of the immediate.
+    /// Bit 7 for ModRM, bit 6 for what is not simple, bit 5 for what does not lead to the next instruction, and the
+    /// length of the immediate.
     size: u8,
     class: Class,
 }
@@ -143,12 +179,12 @@ const fn simple_table() -> [Follows; 512] {
 
 const fn simple_entry(opcode: usize, escaped: bool) -> Follows {
     let (size, class) = match (escaped, opcode) {
-        (false, 0x70..=0x7f) => (1, Class::Cond),
-        (true, 0x80..=0x8f) => (4, Class::Cond),
-        (false, 0xe8) => (4, Class::Call),
-        (false, 0xe9) => (4, Class::Jump),
-        (false, 0xeb) => (1, Class::Jump),
-        (false, 0xc3) => (0, Class::Return),
+        (false, 0x70..=0x7f) => (LEADS_AWAY | 1, Class::Cond),
+        (true, 0x80..=0x8f) => (LEADS_AWAY | 4, Class::Cond),
+        (false, 0xe8) => (LEADS_AWAY | 4, Class::Call),
+        (false, 0xe9) => (LEADS_AWAY | 4, Class::Jump),
+        (false, 0xeb) => (LEADS_AWAY | 1, Class::Jump),
+        (false, 0xc3) => (LEADS_AWAY, Class::Return),
         (true, 0x38 | 0x3a) => (NOT_SIMPLE, Class::Other),
         (
             false,

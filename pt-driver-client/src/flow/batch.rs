@@ -36,7 +36,7 @@ impl Batch {
         self.count >= CAPACITY
     }
 
-    /// Adds the first `count` of some blocks, at least [`PADDING`] of which are there.
+    /// Adds the first `count` of some blocks, at most [`LONGEST`]; fast when there are [`PADDING`] of them.
     #[inline]
     pub fn extend(&mut self, blocks: &[BlockId], count: usize) {
         let to = &mut self.blocks[self.count..];
@@ -50,17 +50,25 @@ impl Batch {
         self.count += count;
     }
 
-    /// Adds blocks, and hands over what does not fit.
+    /// Where the next block will be.
     #[inline]
+    pub fn mark(&self) -> usize {
+        self.count
+    }
+
+    /// The blocks from a mark on, and whatever is behind them.
+    #[inline]
+    pub fn from(&self, mark: usize) -> &[BlockId] {
+        &self.blocks[mark..]
+    }
+
+    /// Adds blocks, and hands over what does not fit.
     pub fn extend_slice<C: Consumer>(&mut self, blocks: &[BlockId], code: &Blocks<'_>, consumer: &mut C) {
         for some in blocks.chunks(LONGEST) {
+            self.extend(some, some.len());
             if self.is_full() {
                 self.flush(code, consumer);
             }
-            for (to, from) in self.blocks[self.count..].iter_mut().zip(some) {
-                *to = *from;
-            }
-            self.count += some.len();
         }
     }
 

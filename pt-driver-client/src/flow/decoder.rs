@@ -9,7 +9,7 @@ use super::returns::Returns;
 use super::slow::Pending;
 use super::time::Timeline;
 use crate::code::blocks::UNKNOWN;
-use crate::code::{BlockId, Blocks, Image};
+use crate::code::{Blocks, Image};
 use crate::config::Config;
 use crate::packet::{ExecMode, PSB, next_psb};
 
@@ -34,8 +34,7 @@ pub(super) struct Known<'a> {
     pub memo: Memo,
     /// What ran and was not handed over yet.
     pub batch: Batch,
-    /// The blocks and the calls of the step that is being made.
-    pub run: Vec<BlockId>,
+    /// The calls of the step that is being made.
     pub calls: Vec<u32>,
 }
 
@@ -116,7 +115,6 @@ impl<'a> Decoder<'a> {
                 blocks: Blocks::new(image, mode),
                 memo: Memo::default(),
                 batch: Batch::default(),
-                run: Vec::new(),
                 calls: Vec::new(),
             })
         })

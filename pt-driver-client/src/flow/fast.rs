@@ -109,7 +109,7 @@ impl Known<'_> {
     ) -> Result<(u32, usize), Why> {
         loop {
             if let Some(step) = self.memo.get(block, outcomes) {
-                self.batch.extend(self.memo.padded(&step), step.blocks());
+                self.batch.extend(self.memo.from(&step), step.blocks());
                 if self.batch.is_full() {
                     self.flush(consumer);
                 }
@@ -127,12 +127,10 @@ impl Known<'_> {
                 let stepped = self.step(state, block, outcomes, consumer)?;
                 (block, outcomes) = (stepped.block, stepped.rest);
                 if stepped.deferred {
-                    self.leave(state, block, consumer)?;
-                    let Some((ip, after)) = self.deferred_tip(state, end, consumer)? else {
-                        return Ok((UNKNOWN, state.trace.len()));
-                    };
-                    block = self.blocks.at(ip);
-                    end = after;
+                    (block, end) = self.after_deferred(state, block, end, consumer)?;
+                    if block == UNKNOWN {
+                        return Ok((block, end));
+                    }
                 }
             }
             if outcomes == NONE_LEFT {
@@ -141,12 +139,31 @@ impl Known<'_> {
         }
     }
 
+    /// Leaves a chain for where a deferred TIP says: the block there, and the offset after the TIP. No block when the
+    /// trace ends before.
+    #[cold]
+    fn after_deferred<C: Consumer>(
+        &mut self,
+        state: &mut State<'_>,
+        head: u32,
+        end: usize,
+        consumer: &mut C,
+    ) -> Result<(u32, usize), Why> {
+        self.leave(state, head, consumer)?;
+        Ok(match self.deferred_tip(state, end, consumer)? {
+            Some((ip, after)) => (self.blocks.at(ip), after),
+            None => (UNKNOWN, state.trace.len()),
+        })
+    }
+
+    #[inline]
     fn after_return(&mut self, state: &mut State<'_>) -> Result<u32, Why> {
         let caller = state.returns.pop().ok_or(Why::NoCall)?;
         Ok(self.blocks.after_call(caller))
     }
 
     /// Follows outcomes one by one, up to a return to a call before the first of them, and remembers the way.
+    #[inline(never)]
     fn step<C: Consumer>(
         &mut self,
         state: &mut State<'_>,
@@ -154,8 +171,9 @@ impl Known<'_> {
         outcomes: Outcomes,
         consumer: &mut C,
     ) -> Result<Stepped, Why> {
-        self.run.clear();
+        let mark = self.batch.mark();
         self.calls.clear();
+        let mut is_short = true;
         let (mut block, mut rest) = (first, outcomes);
         let mut depth = 0;
         let mut problem = None;
@@ -167,7 +185,7 @@ impl Known<'_> {
                 deferred = true;
                 break;
             }
-            self.pass(state, block, &mut depth)?;
+            is_short &= self.pass(state, block, &mut depth, consumer)?;
             problem = match end {
                 End::Cond | End::Return | End::Indirect => None,
                 End::NoCode => Some(Why::NoCode),
@@ -192,22 +210,25 @@ impl Known<'_> {
                 break;
             }
         }
-        self.batch.extend_slice(&self.run, &self.blocks, consumer);
         for &call in &self.calls {
             state.returns.push(call);
         }
         if let Some(why) = problem {
             return Err(why);
         }
-        if !deferred {
+        if !deferred && is_short {
             let made = Made {
-                blocks: &self.run,
+                blocks: self.batch.from(mark),
+                count: self.batch.mark() - mark,
                 calls: &self.calls,
                 depth,
                 next: if pop { POP } else { block },
                 rest,
             };
             self.memo.insert(self.blocks.len(), first, outcomes, &made);
+        }
+        if self.batch.is_full() {
+            self.flush(consumer);
         }
         if pop {
             block = self.after_return(state)?;
@@ -219,22 +240,44 @@ impl Known<'_> {
         })
     }
 
-    /// Adds a chain to the run, and its calls to the calls of this step. When there are more calls than the processor
-    /// remembers, older ones are forgotten first: those of the steps before.
-    fn pass(&mut self, state: &mut State<'_>, head: u32, depth: &mut usize) -> Result<(), Why> {
-        let hot = self.blocks.hot[head as usize];
-        let chain = self.blocks.chain(head);
-        if !chain.is_empty() && !hot.calls {
-            self.run.extend_from_slice(chain);
-            return Ok(());
+    /// A chain ran, and its calls are calls of this step. When there are more calls than the processor remembers,
+    /// older ones are forgotten first: those of the steps before. Whether the chain was short enough to be listed:
+    /// then it is still in the batch.
+    #[inline]
+    fn pass<C: Consumer>(
+        &mut self,
+        state: &mut State<'_>,
+        head: u32,
+        depth: &mut usize,
+        consumer: &mut C,
+    ) -> Result<bool, Why> {
+        let (blocks, count) = self.blocks.chain_and_more(head);
+        let is_listed = count > 0;
+        if is_listed {
+            // A step has at most six chains: there is room for all of them.
+            self.batch.extend(blocks, count);
+            if !self.blocks.hot[head as usize].calls {
+                return Ok(true);
+            }
         }
-        let is_listed = !chain.is_empty();
+        self.pass_calls(state, head, depth, consumer, is_listed)?;
+        Ok(is_listed)
+    }
+
+    fn pass_calls<C: Consumer>(
+        &mut self,
+        state: &mut State<'_>,
+        head: u32,
+        depth: &mut usize,
+        consumer: &mut C,
+        is_listed: bool,
+    ) -> Result<(), Why> {
         let mut next = Some(head);
         while let Some(id) = next {
             if !is_listed {
                 state.spend_block()?;
+                self.batch.extend_slice(&[BlockId(id)], &self.blocks, consumer);
             }
-            self.run.push(BlockId(id));
             if self.blocks.is_remembered(id) {
                 self.calls.push(id);
                 *depth = (*depth).max(self.calls.len());
@@ -256,27 +299,39 @@ impl Known<'_> {
         head: u32,
         consumer: &mut C,
     ) -> Result<(), Why> {
-        let chain = self.blocks.chain(head);
-        if chain.is_empty() {
-            let mut next = Some(head);
-            while let Some(id) = next {
-                state.spend_block()?;
-                let id = BlockId(id);
-                self.batch.extend_slice(&[id], &self.blocks, consumer);
-                if self.blocks.is_remembered(id.0) {
-                    state.returns.push(id.0);
-                }
-                next = self.blocks.tail(id.0);
-            }
-            return Ok(());
+        let (blocks, count) = self.blocks.chain_and_more(head);
+        if count == 0 {
+            return self.leave_long(state, head, consumer);
         }
-        self.batch.extend_slice(chain, &self.blocks, consumer);
+        self.batch.extend(blocks, count);
+        if self.batch.is_full() {
+            self.flush(consumer);
+        }
         if self.blocks.hot[head as usize].calls {
-            for &id in chain {
+            for &id in self.blocks.chain(head) {
                 if self.blocks.is_remembered(id.0) {
                     state.returns.push(id.0);
                 }
             }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn leave_long<C: Consumer>(
+        &mut self,
+        state: &mut State<'_>,
+        head: u32,
+        consumer: &mut C,
+    ) -> Result<(), Why> {
+        let mut next = Some(head);
+        while let Some(id) = next {
+            state.spend_block()?;
+            self.batch.extend_slice(&[BlockId(id)], &self.blocks, consumer);
+            if self.blocks.is_remembered(id) {
+                state.returns.push(id);
+            }
+            next = self.blocks.tail(id);
         }
         Ok(())
     }
@@ -347,16 +402,43 @@ fn zeros(bytes: &[u8]) -> usize {
     count + rest.iter().take_while(|&&byte| byte == 0).count()
 }
 
-/// The address of a TIP packet and the packet's length; `None` when it has none, or is too close to the end.
+/// The address of a TIP packet and the packet's length; `None` when it has none, or is too close to the end. Which
+/// compression comes next is hard to foresee: it is looked up, not branched on.
 #[inline]
 fn address(bytes: &[u8], header: u8, last: u64) -> Option<(u64, usize)> {
     let raw = u64::from_le_bytes(*bytes.get(1..)?.first_chunk()?);
-    Some(match header >> 5 {
-        1 => (last & !0xffff | raw & 0xffff, 3),
-        2 => (last & !0xffff_ffff | raw & 0xffff_ffff, 5),
-        3 => (((raw << 16).cast_signed() >> 16).cast_unsigned(), 7),
-        4 => (last & !0xffff_ffff_ffff | raw & 0xffff_ffff_ffff, 7),
-        6 => (raw, 9),
-        _ => return None,
-    })
+    let Payload { told, size, sign } = PAYLOADS[usize::from(header >> 5)];
+    let ip = last & !told | raw & told;
+    (size > 0).then_some((
+        (ip << sign).cast_signed().wrapping_shr(sign).cast_unsigned(),
+        size,
+    ))
 }
+
+/// How a compressed address is written.
+#[derive(Clone, Copy)]
+struct Payload {
+    /// The bits that are told; the others are those of the last address.
+    told: u64,
+    /// The size of the packet; none for what has no address.
+    size: usize,
+    /// How many bits are copies of the highest one that is told.
+    sign: u32,
+}
+
+const PAYLOADS: [Payload; 8] = {
+    const fn payload(told: u64, size: usize, sign: u32) -> Payload {
+        Payload { told, size, sign }
+    }
+    let none = payload(0, 0, 0);
+    [
+        none,
+        payload(0xffff, 3, 0),
+        payload(0xffff_ffff, 5, 0),
+        payload(0xffff_ffff_ffff, 7, 16),
+        payload(0xffff_ffff_ffff, 7, 0),
+        none,
+        payload(u64::MAX, 9, 0),
+        none,
+    ]
+};

@@ -55,6 +55,9 @@ const OUTCOME_BITS: u32 = 7;
 const STEPS_PER_BLOCK: usize = 16;
 const ALWAYS: usize = 4096;
 
+/// Room for the blocks of the steps of a small trace.
+const RESERVED: usize = 4096;
+
 /// The steps that were made.
 #[derive(Debug)]
 pub struct Memo {
@@ -72,7 +75,7 @@ impl Default for Memo {
             slots: vec![Step::EMPTY; 1 << bits],
             shift: u32::BITS - bits,
             taken: 0,
-            runs: vec![BlockId(0); PADDING],
+            runs: Vec::with_capacity(RESERVED),
         }
     }
 }
@@ -108,9 +111,9 @@ impl Memo {
         }
     }
 
-    /// The blocks of a step, and whatever comes behind them: at least [`PADDING`].
+    /// The blocks of a step, and whatever comes behind them.
     #[inline]
-    pub fn padded(&self, step: &Step) -> &[BlockId] {
+    pub fn from(&self, step: &Step) -> &[BlockId] {
         &self.runs[step.from as usize..]
     }
 
@@ -123,8 +126,7 @@ impl Memo {
 
     /// Remembers a step, unless it is too long or enough are known.
     pub fn insert(&mut self, known_blocks: usize, block: u32, outcomes: Outcomes, made: &Made<'_>) {
-        let (Ok(blocks), Ok(calls)) = (u8::try_from(made.blocks.len()), u8::try_from(made.calls.len()))
-        else {
+        let (Ok(blocks), Ok(calls)) = (u8::try_from(made.count), u8::try_from(made.calls.len())) else {
             return;
         };
         let (Ok(depth), Ok(rest)) = (u8::try_from(made.depth), u8::try_from(made.rest)) else {
@@ -136,11 +138,18 @@ impl Memo {
         if block >> (u32::BITS - OUTCOME_BITS) != 0 || self.taken >= known_blocks * STEPS_PER_BLOCK + ALWAYS {
             return;
         }
-        self.runs.truncate(self.runs.len() - PADDING);
         let from = self.runs.len();
-        self.runs.extend_from_slice(made.blocks);
+        match made.blocks.first_chunk::<PADDING>() {
+            // A copy of a length that is known needs no call.
+            Some(first) if made.count <= PADDING => {
+                self.runs.extend_from_slice(first);
+                self.runs.truncate(from + made.count);
+            }
+            _ => self
+                .runs
+                .extend_from_slice(made.blocks.get(..made.count).unwrap_or_default()),
+        }
         self.runs.extend(made.calls.iter().map(|&call| BlockId(call)));
-        self.runs.resize(self.runs.len() + PADDING, BlockId(0));
         let Ok(from) = u32::try_from(from) else {
             return;
         };
@@ -191,8 +200,10 @@ fn key(block: u32, outcomes: Outcomes) -> u32 {
 /// A step that was made.
 #[derive(Debug)]
 pub struct Made<'a> {
-    /// The blocks that ran.
+    /// The blocks that ran, and whatever is behind them.
     pub blocks: &'a [BlockId],
+    /// How many ran.
+    pub count: usize,
     /// The calls that were not returned from.
     pub calls: &'a [u32],
     /// The most calls at the same time.
