@@ -37,6 +37,8 @@ pub struct Hit {
     pub value: Option<u64>,
     /// Before the access.
     pub before: Option<u64>,
+    /// The value after as it is shown.
+    pub shown: Value,
     /// Its place among its neighbours is not certain.
     pub unordered: bool,
 }
@@ -172,6 +174,7 @@ impl Hit {
             variable: text(&value["variable"]),
             value: bits(&value["value"]),
             before: bits(&value["before"]),
+            shown: value["value"].clone(),
             unordered: value["unordered"] == true,
         }
     }

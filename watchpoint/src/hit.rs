@@ -56,11 +56,55 @@ pub enum Provenance {
     Memory,
 }
 
+/// The bytes of a location, as many as debug registers can watch: little end first, zero after its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Content([u64; Self::BYTES / 8]);
+
+impl Content {
+    /// How many bytes it can have.
+    pub const BYTES: usize = 32;
+
+    /// These bytes; what is too many of them is left out.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        let mut words = [0; Self::BYTES / 8];
+        for (word, piece) in words.iter_mut().zip(bytes.chunks(8)) {
+            let mut whole = [0; 8];
+            whole.iter_mut().zip(piece).for_each(|(to, from)| *to = *from);
+            *word = u64::from_le_bytes(whole);
+        }
+        Self(words)
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        for (piece, word) in bytes.chunks_mut(8).zip(self.0) {
+            piece.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// The first eight bytes as a number.
+    #[must_use]
+    pub fn low(self) -> u64 {
+        self.0[0]
+    }
+}
+
+impl From<u64> for Content {
+    fn from(low: u64) -> Self {
+        Self([low, 0, 0, 0])
+    }
+}
+
 /// A value of the watched bytes, little end first in the low `len` bytes of the location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Value {
     /// The bytes as a number. Of a location wider than eight bytes, the first eight.
     pub bits: u64,
+    content: Content,
     /// How it is known.
     pub from: Provenance,
 }
@@ -68,8 +112,19 @@ pub struct Value {
 impl Value {
     /// A value from a source.
     #[must_use]
-    pub fn new(bits: u64, from: Provenance) -> Self {
-        Self { bits, from }
+    pub fn new(content: impl Into<Content>, from: Provenance) -> Self {
+        let content = content.into();
+        Self {
+            bits: content.low(),
+            content,
+            from,
+        }
+    }
+
+    /// All bytes of the location.
+    #[must_use]
+    pub fn content(&self) -> Content {
+        self.content
     }
 
     /// Whether no other thread can have made it wrong.

@@ -36,6 +36,6 @@ pub mod values;
 pub mod watcher;
 
 pub use error::WatchError;
-pub use hit::{Access, Hit, Mode, Provenance, Summary, Value, WatchedSpan};
+pub use hit::{Access, Content, Hit, Mode, Provenance, Summary, Value, WatchedSpan};
 pub use location::{Location, LocationError, Slot, Trigger};
 pub use watcher::{Address, Event, ModeRequest, Pointed, RawHit, Target, WatchSpec, Watcher};

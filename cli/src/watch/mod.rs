@@ -1,10 +1,12 @@
 //! `failsketch watch`: who reads and writes this variable?
 //!
 //! - `wanted`: what the user named, as places in the process
+//! - `script`: which program runs a script
 //! - `modules`: the process's modules, opened when an access leads there
 //! - `show`: accesses as lines
 
 mod modules;
+mod script;
 mod show;
 mod wanted;
 
@@ -133,7 +135,13 @@ fn started(args: &WatchArgs, files: &ProgramFiles) -> Result<(Target, Vec<Wanted
         // Standard output is for JSON alone.
         launch = launch.stdout(Stream::File(standard_error()?));
     }
-    let wanted = wanted::in_program(args, &launch.path()?, files)?;
+    let command = launch.path()?;
+    let executable = script::executable(&command)?;
+    let mut wanted = wanted::in_program(args, &executable, files);
+    if executable != command {
+        wanted = wanted.with_context(|| format!("{} is run by {}", command.display(), executable.display()));
+    }
+    let wanted = wanted?;
     Ok((Target::Launch(launch), wanted))
 }
 

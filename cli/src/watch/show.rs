@@ -19,7 +19,7 @@ pub fn hit(
     let place = wanted.get(hit.location);
     let value = |value: Option<watchpoint::Value>| {
         let place = place?;
-        let bytes = value?.bits.to_le_bytes();
+        let bytes = value?.content().bytes();
         let shown = usize::try_from(place.len).unwrap_or(bytes.len()).min(bytes.len());
         Some(reading(place.shape.read(bytes.get(..shown)?)))
     };

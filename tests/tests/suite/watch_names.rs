@@ -1,6 +1,9 @@
 //! A variable is watched by the name that a programmer has for it, or by its address.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use failsketch_tests::command;
+use failsketch_tests::folder::Folder;
 use failsketch_tests::running::Running;
 use failsketch_tests::target::Built;
 use failsketch_tests::watch::{Hit, Watch};
@@ -59,6 +62,42 @@ fn of_what_a_pointer_points_to() {
         ("pointed->inner.deep", "@through", Some(99)),
     ];
     check(&built, &ways, &cases);
+}
+
+/// All watched bytes are shown, not only as many as fit into a register.
+#[test]
+fn of_a_wide_variable() {
+    let built = Built::c("names.c", "O0");
+    let line = line_of(&built.text, "@element");
+    for way in Way::ATTACHED.into_iter().chain(Way::LAUNCHED) {
+        let watched = way.watch(&built, &[], &["outer.list"]);
+        assert_written(&way.to_string(), &watched.hits, "outer.list", line, None);
+        let shown: Vec<&str> = watched.hits.iter().filter_map(|hit| hit.shown.as_str()).collect();
+        assert_eq!(shown, ["0000000000000000fcffffff00000000"], "{way}");
+    }
+}
+
+/// A script is run by the interpreter that it names: that is the program whose variables are watched.
+#[test]
+fn of_a_script_s_interpreter() {
+    let built = Built::c("names.c", "O0");
+    let folder = Folder::new("script");
+    let executable = |name, text: String| {
+        let path = folder.write(name, text);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    };
+    let script = executable("script", format!("#! {} argument\n", built.exe.display()));
+    let indirect = executable("indirect", format!("#!{}\n", script.display()));
+    let line = line_of(&built.text, "@plain");
+    for way in Way::LAUNCHED {
+        for path in [&script, &indirect] {
+            let command = std::process::Command::new(path);
+            let watched = Watch::launch(&command, way.mode, &["plain_global"]).finish();
+            let what = format!("{way} {}", path.display());
+            assert_written(&what, &watched.hits, "plain_global", line, Some(1234));
+        }
+    }
 }
 
 #[test]

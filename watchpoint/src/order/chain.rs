@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::item::{Item, Pending, Place, What};
-use crate::hit::{Provenance, Value};
+use crate::hit::{Content, Provenance, Value};
 
 /// How an item stands at its place in an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,12 +31,12 @@ impl Fit {
 
 /// The contents of all places, where they are certain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Chain(BTreeMap<Place, u64>);
+pub(super) struct Chain(BTreeMap<Place, Content>);
 
 impl Chain {
-    pub(super) fn set(&mut self, place: Place, content: Option<u64>) {
+    pub(super) fn set(&mut self, place: Place, content: Option<Content>) {
         match content {
-            Some(bits) => self.0.insert(place, bits),
+            Some(content) => self.0.insert(place, content),
             None => self.0.remove(&place),
         };
     }
@@ -53,7 +53,7 @@ impl Chain {
     pub(super) fn follow(&mut self, item: &Item, fit: Fit) {
         let content = match &item.what {
             What::Look(_) if fit == Fit::Disregarded => return,
-            What::Look(bits) => Some(*bits),
+            What::Look(content) => Some(*content),
             What::Access(pending) => self.after(item.place, pending, fit),
         };
         self.set(item.place, content);
@@ -61,7 +61,7 @@ impl Chain {
 
     /// Fills in what a hit could not tell itself and the chain can.
     pub(super) fn complete(&self, place: Place, pending: &mut Pending, fit: Fit) {
-        let computed = |bits| Value::new(bits, Provenance::Computed);
+        let computed = |content: Content| Value::new(content, Provenance::Computed);
         let after = self.after(place, pending, fit);
         let there = self.0.get(&place).copied().filter(|_| !pending.is_first);
         let unknown = |value: Option<Value>| value.is_none_or(|value| !value.is_exact());
@@ -74,7 +74,7 @@ impl Chain {
     }
 
     /// What the place holds after an access.
-    fn after(&self, place: Place, pending: &Pending, fit: Fit) -> Option<u64> {
+    fn after(&self, place: Place, pending: &Pending, fit: Fit) -> Option<Content> {
         if let Some(left) = pending.left() {
             return Some(left);
         }
@@ -84,8 +84,6 @@ impl Chain {
             return there;
         }
         let before = pending.found().or(there.filter(|_| fit != Fit::Overtaken));
-        before
-            .zip(pending.update)
-            .map(|(before, update)| update.apply(before, pending.len))
+        before.and_then(|before| pending.applied(before))
     }
 }

@@ -1,6 +1,6 @@
 //! What is put in order: accesses, and looks at memory.
 
-use crate::hit::{Access, Hit, Value};
+use crate::hit::{Access, Content, Hit, Value};
 use crate::values::Update;
 
 /// A hit on its way, with how its values hang together.
@@ -14,22 +14,37 @@ pub struct Pending {
     pub is_first: bool,
     /// Bytes of its location, at most eight.
     pub len: u32,
-    /// How the value after follows from the one before.
+    /// How the value after follows from the one before, of a location of at most eight bytes.
     pub update: Option<Update>,
 }
 
 impl Pending {
+    /// What it makes of what was there, if it is an update.
+    pub(super) fn applied(&self, before: Content) -> Option<Content> {
+        let update = self.update?;
+        Some(update.apply(before.low(), self.len).into())
+    }
+
+    /// What was there before an update, for what is there after it.
+    pub(super) fn undone(&self, after: Content) -> Option<Content> {
+        let update = self.update?;
+        update.undo(after.low(), self.len).map(Content::from)
+    }
+
     /// What it found in memory, if no other thread can have made that wrong.
-    pub(super) fn found(&self) -> Option<u64> {
+    pub(super) fn found(&self) -> Option<Content> {
         self.hit
             .before
             .filter(|before| before.is_exact() && !self.is_first)
-            .map(|before| before.bits)
+            .map(|before| before.content())
     }
 
     /// What it left in memory, if that is certain.
-    pub(super) fn left(&self) -> Option<u64> {
-        self.hit.value.filter(Value::is_exact).map(|value| value.bits)
+    pub(super) fn left(&self) -> Option<Content> {
+        self.hit
+            .value
+            .filter(Value::is_exact)
+            .map(|value| value.content())
     }
 
     /// Whether memory may be something else after it.
@@ -49,8 +64,8 @@ impl Pending {
 pub struct Seen {
     /// Which location.
     pub location: usize,
-    /// Its bytes, as in [`Value`].
-    pub bits: u64,
+    /// Its bytes.
+    pub content: Content,
     /// Not before this.
     pub from_ns: u64,
     /// Not after this.
@@ -68,7 +83,7 @@ pub(super) struct Place {
 #[derive(Clone, Debug)]
 pub(super) enum What {
     Access(Box<Pending>),
-    Look(u64),
+    Look(Content),
 }
 
 /// One thing to find a place for in the order: it happened at some time of its span.
@@ -89,10 +104,10 @@ impl Item {
     }
 
     /// What was certainly found at the place.
-    pub(super) fn found(&self) -> Option<u64> {
+    pub(super) fn found(&self) -> Option<Content> {
         match &self.what {
             What::Access(pending) => pending.found(),
-            What::Look(bits) => Some(*bits),
+            What::Look(content) => Some(*content),
         }
     }
 }

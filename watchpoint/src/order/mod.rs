@@ -19,7 +19,7 @@ mod settle;
 
 use std::collections::BTreeMap;
 
-use crate::hit::{Hit, Provenance};
+use crate::hit::{Content, Hit, Provenance};
 use chain::{Chain, Fit};
 use item::{Item, Place, What};
 pub use item::{Pending, Seen};
@@ -52,7 +52,7 @@ pub struct Orderer {
 impl Orderer {
     /// A location is watched from now on, and what it held before at another address means nothing. `content` is what
     /// it held when the watch was set, if nobody can have written in between.
-    pub fn arm(&mut self, location: usize, content: Option<u64>) {
+    pub fn arm(&mut self, location: usize, content: Option<Content>) {
         *self.armed.entry(location).or_default() += 1;
         self.chain.set(self.place(location), content);
     }
@@ -74,7 +74,7 @@ impl Orderer {
             place: self.place(seen.location),
             earliest_ns: seen.from_ns,
             latest_ns: seen.until_ns,
-            what: What::Look(seen.bits),
+            what: What::Look(seen.content),
         };
         self.enqueue(tid, item);
     }

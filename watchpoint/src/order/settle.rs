@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::item::{Pending, Place};
-use crate::hit::{Hit, Provenance, Value};
+use crate::hit::{Content, Hit, Provenance, Value};
 
 /// A hit in its place.
 #[derive(Debug)]
@@ -34,13 +34,13 @@ impl Settling {
 
     /// What is there is what the last access left: where that one could not tell for certain (an exchange keeps what
     /// it found, not what it stored), now it is known. So it is for reads in between, and for what can be undone.
-    pub(super) fn tell(&mut self, place: Place, bits: u64, from: Provenance) {
-        let mut bits = bits;
+    pub(super) fn tell(&mut self, place: Place, content: Content, from: Provenance) {
+        let mut content = content;
         let here = self.placed.iter_mut().rev().filter(|other| other.place == place);
         for Placed { pending, .. } in here.take_while(|other| is_open(&other.pending.hit)) {
-            pending.hit.value = Some(Value::new(bits, from));
+            pending.hit.value = Some(Value::new(content, from));
             if pending.may_write() {
-                let undone = pending.update.and_then(|update| update.undo(bits, pending.len));
+                let undone = pending.undone(content);
                 let (Some(undone), None) = (undone, pending.found()) else {
                     // What memory seemed to say about it may have been about something later.
                     pending.hit.before = pending.hit.before.filter(Value::is_exact);
@@ -50,7 +50,7 @@ impl Settling {
                 if pending.hit.order_uncertain {
                     break;
                 }
-                bits = undone;
+                content = undone;
             } else {
                 pending.hit.before = pending.hit.value;
             }
@@ -83,7 +83,7 @@ impl Settling {
         if let Some(Claim { value, uncertain }) = claim.copied() {
             let hit = &mut pending.hit;
             match hit.before.filter(Value::is_exact) {
-                Some(found) => hit.order_uncertain |= found.bits != value.bits && !uncertain,
+                Some(found) => hit.order_uncertain |= found.content() != value.content() && !uncertain,
                 None if hit.order_uncertain => {}
                 None => continue_from(&mut pending, value),
             }
@@ -109,22 +109,23 @@ fn is_open(hit: &Hit) -> bool {
 
 /// Has a hit whose values are not certain start from what was there.
 fn continue_from(pending: &mut Pending, there: Value) {
-    let known = |bits| {
+    let known = |content: Content| {
         let from = match there.from {
             Provenance::Memory => Provenance::Memory,
             Provenance::Register | Provenance::Computed => Provenance::Computed,
         };
-        Some(Value::new(bits, from))
+        Some(Value::new(content, from))
     };
     let may_write = pending.may_write();
+    let applied = pending.applied(there.content());
     let hit = &mut pending.hit;
-    hit.before = known(there.bits);
+    hit.before = known(there.content());
     if hit.value.is_some_and(|value| value.is_exact()) || hit.access.is_none() {
         return;
     }
     if !may_write {
         hit.value = hit.before;
-    } else if let Some(update) = pending.update {
-        hit.value = known(update.apply(there.bits, pending.len));
+    } else if let Some(applied) = applied {
+        hit.value = known(applied);
     }
 }

@@ -176,7 +176,7 @@ fn looks(events: &[Event], pending: &Pending) -> Vec<Seen> {
     let report_ns = pending.hit.time_ns;
     let look = |location| Seen {
         location,
-        bits: content_at(events, location, report_ns),
+        content: content_at(events, location, report_ns).into(),
         from_ns: report_ns,
         until_ns: report_ns,
     };
@@ -188,8 +188,8 @@ fn ordered(pending: &[Pending], mut looks: impl FnMut(&Pending) -> Vec<Seen>, ba
     let mut arriving = pending.to_vec();
     arriving.sort_by_key(|pending| pending.hit.time_ns);
     let mut orderer = Orderer::default();
-    orderer.arm(0, Some(0));
-    orderer.arm(1, Some(0));
+    orderer.arm(0, Some(0.into()));
+    orderer.arm(1, Some(0.into()));
     let mut out = Vec::new();
     for some in arriving.chunks(batch.max(1)) {
         let complete = some
@@ -435,7 +435,7 @@ fn a_look_in_the_middle_of_a_write_is_disregarded() {
     let torn = |pending: &Pending| {
         let mut seen = looks(&events, pending);
         if pending.hit.time_ns < 5 * STEP {
-            seen[0].bits = 99;
+            seen[0].content = 99.into();
         }
         seen
     };

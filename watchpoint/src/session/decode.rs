@@ -131,7 +131,7 @@ impl Decoder {
         let seen = self.places.iter().filter_map(|&(location, at)| {
             Some(Seen {
                 location,
-                bits: values::seen(&at, &moment)?,
+                content: values::seen(&at, &moment)?,
                 from_ns: raw.time_ns,
                 until_ns: raw.looked_ns,
             })
@@ -180,7 +180,7 @@ impl Decoder {
                 addr: raw.watched,
                 len: 0,
                 location,
-                value: value.map(|bits| Value::new(bits, Provenance::Memory)),
+                value: value.map(|content| Value::new(content, Provenance::Memory)),
                 before: None,
                 order_uncertain: false,
             },

@@ -17,7 +17,7 @@ use tracee::ptrace::{End, Pipes};
 
 use crate::code::{CodeFiles, ProcessCode};
 use crate::error::WatchError;
-use crate::hit::{Hit, Mode, Provenance, Summary};
+use crate::hit::{Content, Hit, Mode, Provenance, Summary};
 use crate::order::{Orderer, Pending};
 use crate::watcher::{Event, ModeRequest, Target, WatchSpec, Watcher};
 use decode::Decoder;
@@ -168,11 +168,7 @@ impl<'f> Session<'f> {
                 Event::Modules(modules) => self.code.set_modules(*modules),
                 Event::Armed(arming) => {
                     let content = arming.content.as_ref().filter(|(_, exact)| *exact);
-                    let content = content.map(|(bytes, _)| {
-                        let mut word = [0; 8];
-                        word.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-                        u64::from_le_bytes(word)
-                    });
+                    let content = content.map(|(bytes, _)| Content::of(bytes));
                     self.orderer.arm(arming.location, content);
                     self.decoder.watch(arming.location, arming.at);
                     if arming.location < self.locations {

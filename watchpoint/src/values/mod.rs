@@ -13,7 +13,7 @@ use failure::image::Registers;
 use program::RunAddr;
 
 use crate::access::{Accessor, Touch};
-use crate::hit::{Provenance, Value};
+use crate::hit::{Content, Provenance, Value};
 use crate::location::Location;
 use crate::watcher::Snapshot;
 use effect::Effect;
@@ -96,14 +96,14 @@ pub fn change(accessor: &Accessor, touch: &Touch, location: &Location, moment: &
 
 /// A location as it was in memory when a hit was reported.
 #[must_use]
-pub fn seen(location: &Location, moment: &Moment<'_>) -> Option<u64> {
+pub fn seen(location: &Location, moment: &Moment<'_>) -> Option<Content> {
     let window = Window {
         location,
         operand: None,
         width: 0,
         memory: moment.memory,
     };
-    window.seen().map(|value| value.bits)
+    window.seen().map(|value| value.content())
 }
 
 /// A location, an operand that overlaps it, and the memory that was seen.
@@ -117,16 +117,16 @@ struct Window<'w> {
 impl Window<'_> {
     /// How many bytes of the location a value shows.
     fn shown(&self) -> usize {
-        (self.location.len as usize).min(8)
+        (self.location.len as usize).min(Content::BYTES)
     }
 
     /// The location as it was in memory.
     fn seen(&self) -> Option<Value> {
-        let mut bytes = [0; 8];
+        let mut bytes = [0; Content::BYTES];
         for (at, byte) in (0..).zip(bytes.iter_mut().take(self.shown())) {
             *byte = self.byte(self.location.addr.0.checked_add(at)?)?;
         }
-        Some(Value::new(u64::from_le_bytes(bytes), Provenance::Memory))
+        Some(Value::new(Content::of(&bytes), Provenance::Memory))
     }
 
     fn byte(&self, addr: u64) -> Option<u8> {
@@ -163,7 +163,7 @@ impl Window<'_> {
     fn project(&self, operand: Bytes) -> Option<Value> {
         let start = self.operand()?;
         let source = operand.bits.to_le_bytes();
-        let mut bytes = [0; 8];
+        let mut bytes = [0; Content::BYTES];
         let mut from = operand.from;
         for (at, byte) in (0..).zip(bytes.iter_mut().take(self.shown())) {
             let addr = self.location.addr.0.checked_add(at)?;
@@ -179,6 +179,6 @@ impl Window<'_> {
                 }
             };
         }
-        Some(Value::new(u64::from_le_bytes(bytes), from))
+        Some(Value::new(Content::of(&bytes), from))
     }
 }
