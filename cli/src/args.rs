@@ -25,6 +25,9 @@ pub enum Command {
     /// Make the sketch again from runs that `run --keep` kept
     Diagnose(DiagnoseArgs),
 
+    /// Show a sketch that was kept as JSON, in any form
+    Show(ShowArgs),
+
     /// Show which statements a statement depends on, nearest first
     Slice(SliceArgs),
 
@@ -275,8 +278,32 @@ pub struct DiagnoseArgs {
 pub enum Format {
     /// For a terminal
     Term,
+    /// One page for a browser
+    Html,
+    /// For an issue tracker
+    Md,
     /// For programs
     Json,
+    /// For editors and code scanning
+    Sarif,
+    /// Annotations of GitHub Actions
+    Github,
+}
+
+/// Options of `show`.
+#[derive(clap::Args)]
+pub struct ShowArgs {
+    /// A sketch as JSON (- for standard input)
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// The form [default: as the name after --out says, else term]
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+
+    /// Write it to this file
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {

@@ -4,9 +4,11 @@ mod accesses;
 mod args;
 mod decode;
 mod doctor;
+mod form;
 mod input;
 mod present;
 mod run;
+mod show;
 mod slice;
 mod sources;
 mod triage;
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
     let outcome = match &args.command {
         Command::Run(options) => run::run(options).map(|ended| (ended.text, ended.status)),
         Command::Diagnose(options) => run::diagnose(options).map(done),
+        Command::Show(options) => show::run(options).map(done),
         Command::Slice(options) => slice::run(options).map(done),
         Command::Triage(options) => triage::run(options).map(done),
         Command::Watch(options) => watch::run(options).map(done),

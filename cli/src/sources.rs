@@ -24,13 +24,19 @@ impl SourceText {
         }
     }
 
-    /// A line of a file, if the file is there.
+    /// A line of a file without the space around it, if the file is there.
     #[must_use]
     pub fn line(&self, file: &str, line: u32) -> Option<String> {
+        self.whole_line(file, line).map(|text| text.trim().to_owned())
+    }
+
+    /// A line of a file as it is, if the file is there and has it.
+    #[must_use]
+    pub fn whole_line(&self, file: &str, line: u32) -> Option<String> {
         let mut files = self.files.borrow_mut();
         let lines = files.entry(file.to_owned()).or_insert_with(|| self.read(file));
         let index = usize::try_from(line).ok()?.checked_sub(1)?;
-        lines.as_ref()?.get(index).map(|text| text.trim().to_owned())
+        lines.as_ref()?.get(index).cloned()
     }
 
     fn read(&self, file: &str) -> Option<Vec<String>> {

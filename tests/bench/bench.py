@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The benchmarks: from a core to the first causes beside gdb's `bt`, at three sizes of the program; the
-thread-ICFG of whole programs; what watching a variable costs, beside gdb's watchpoints; and traces of real
-processors decoded, beside libipt. Prints tables; everything measured is in target/bench.json.
+thread-ICFG of whole programs; what watching a variable costs, beside gdb's watchpoints; traces of real
+processors decoded, beside libipt; and a long sketch in each form. Prints tables; everything measured is in target/bench.json.
 
 Times are ratios within one run: contestants take turns, and the best of several turns counts, so that a busy
 machine costs turns and not truth.
@@ -24,6 +24,7 @@ FAILSKETCH = TARGET / "release/failsketch"
 MAX_SHARE_OF_GDB, MAX_MEMORY_MB, MIN_MB_PER_SECOND = 0.5, 400, 20
 # What the rest of the program may add to the cost of the same answer, from the smallest to the largest.
 MAX_GROWTH = 1.25
+MAX_HTML_MS, MAX_HTML_KB = 50, 300
 
 
 def measure(words):
@@ -143,6 +144,19 @@ def print_icfg(rows):
     verdict("slowest, MB/s", slowest, slowest >= MIN_MB_PER_SECOND, f"at least {MIN_MB_PER_SECOND}")
 
 
+def render(turns):
+    """A sketch of 500 steps in each form."""
+    words = [bench_binary("render"), str(turns), str(ROOT / "sketch-render/tests/golden/sketches/many-steps.json")]
+    return json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE).stdout)
+
+
+def print_render(row):
+    print(f"\nA sketch of {row['steps']} steps in each form, best of the turns, in milliseconds")
+    print("  " + ", ".join(f"{name} {row[f'{name}_ms']:.2f}" for name in ("html", "term", "md", "json", "sarif")))
+    verdict("HTML, ms", row["html_ms"], row["html_ms"] < MAX_HTML_MS, f"under {MAX_HTML_MS}")
+    verdict("HTML, kB", row["html_bytes"] / 1e3, row["html_bytes"] < MAX_HTML_KB * 1e3, f"under {MAX_HTML_KB}")
+
+
 def bench_binary(name):
     """The path of a benchmark that is a program of its own."""
     words = ["cargo", "bench", "--quiet", "--no-run", "-p", "failsketch-tests", "--bench", name, "--message-format=json"]
@@ -166,12 +180,12 @@ def large_files(programs):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--turns", type=int, default=5)
-    arguments.add_argument("--only", choices=["core", "icfg", "watch", "pt"])
+    arguments.add_argument("--only", choices=["core", "icfg", "watch", "pt", "render"])
     arguments.add_argument("--no-build", action="store_true", help="measure the failsketch that is there")
     options = arguments.parse_args()
     if not options.no_build:
         subprocess.run(["cargo", "build", "--quiet", "--release", "-p", "cli"], cwd=ROOT, check=True)
-    wanted = [options.only] if options.only else ["core", "icfg", "watch", "pt"]
+    wanted = [options.only] if options.only else ["core", "icfg", "watch", "pt", "render"]
     results = {"cpus": os.cpu_count(), "load_before": os.getloadavg(), "turns": options.turns}
     print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}, {options.turns} turns each")
     if "core" in wanted or "icfg" in wanted:
@@ -189,6 +203,9 @@ def main():
     if "pt" in wanted:
         results["pt"] = traces.measure(ROOT, bench_binary("pt"), options.turns * 6)
         traces.report(results["pt"], verdict)
+    if "render" in wanted:
+        results["render"] = render(options.turns * 6)
+        print_render(results["render"])
     results["load_after"] = os.getloadavg()
     (TARGET / "bench.json").write_text(json.dumps(results, indent=1))
     print("\neverything measured: target/bench.json")

@@ -1,0 +1,51 @@
+//! How long a sketch takes in each form: `render TURNS FILE`, one line of JSON; the best turn counts.
+
+#![allow(clippy::print_stdout, reason = "the result is what this program is for")]
+
+use std::error::Error;
+use std::hint::black_box;
+use std::time::Instant;
+
+use diagnosis::sketch::Sketch;
+use sketch_render::sketch;
+use sketch_render::term::Terminal;
+
+const TERMINAL: Terminal = Terminal {
+    width: 120,
+    colour: true,
+};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    // Cargo adds `--bench`.
+    let words: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|word| word != "--bench")
+        .collect();
+    let [turns, file] = words.as_slice() else {
+        return Err("usage: render TURNS FILE".into());
+    };
+    let turns: u32 = turns.parse()?;
+    let sketch: Sketch = serde_json::from_slice(&std::fs::read(file)?)?;
+    let result = serde_json::json!({
+        "steps": sketch.steps.len(),
+        "html_bytes": sketch::html(&sketch).len(),
+        "html_ms": best(turns, || sketch::html(&sketch)),
+        "term_ms": best(turns, || sketch::term(&sketch, TERMINAL)),
+        "md_ms": best(turns, || sketch::markdown(&sketch)),
+        "json_ms": best(turns, || sketch::json(&sketch)),
+        "sarif_ms": best(turns, || sketch::sarif(&sketch)),
+    });
+    println!("{result}");
+    Ok(())
+}
+
+/// Milliseconds of the best turn.
+fn best<T>(turns: u32, render: impl Fn() -> T) -> f64 {
+    let mut best = f64::INFINITY;
+    for _ in 0..turns.max(1) {
+        let started = Instant::now();
+        black_box(render());
+        best = best.min(started.elapsed().as_secs_f64() * 1e3);
+    }
+    best
+}
