@@ -5,8 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
 targets=("${@:2}")
-# `pt` is run by name: a hostile trace with many PIP packets in an endless loop of code still takes it too long.
-[ ${#targets[@]} -gt 0 ] || targets=(elf_dwarf core trace_text)
+[ ${#targets[@]} -gt 0 ] || targets=(elf_dwarf core trace_text pt)
 
 skip() {
     printf 'SKIPPED fuzzing of %s: %s\n' "${targets[*]}" "$1" >&2

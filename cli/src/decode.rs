@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
 use pt_driver_client::code::Image;
+use pt_driver_client::config::Config;
 use pt_driver_client::flow::Decoder;
 use pt_driver_client::reference;
 use pt_driver_client::summary::Summary;
@@ -30,7 +31,7 @@ pub fn run(args: &DecodeArgs) -> Result<String> {
         PtDecoder::Libipt => {
             let code = libipt::CodeFile::new(image.pieces())?;
             let image = libipt::Image::new(&code)?;
-            reference::decode(&image, &trace, &libipt::Config::default(), &mut summary)?;
+            reference::decode(&image, &trace, &Config::default(), &mut summary)?;
         }
     }
     if args.json {

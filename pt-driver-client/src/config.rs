@@ -9,6 +9,24 @@ pub struct Config {
     pub errata: Errata,
     /// How its clocks belong together.
     pub clock: Clock,
+    /// Where it was told to trace; `None` for everywhere.
+    pub filter: Option<Filter>,
+}
+
+/// Ranges of addresses outside of which nothing is traced: processors have at most four.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// First and last address of each.
+    pub ranges: [Option<(u64, u64)>; 4],
+}
+
+impl Filter {
+    /// Whether an address is traced.
+    #[must_use]
+    pub fn contains(&self, address: u64) -> bool {
+        let mut ranges = self.ranges.iter().flatten();
+        ranges.any(|&(first, last)| (first..=last).contains(&address))
+    }
 }
 
 /// How the clocks of a processor belong together. What is not known is left out of estimates.

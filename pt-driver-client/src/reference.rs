@@ -1,7 +1,8 @@
 //! The same through libipt: what our decoder is held against.
 
-use tracee::libipt::{Config, EventKind, Fault, Image, InsnDecoder, SetupError};
+use tracee::libipt::{self, EventKind, Fault, Image, InsnDecoder, SetupError};
 
+use crate::config::{Config, Erratum};
 use crate::flow::{Gap, Why};
 use crate::packet::{PSB, next_psb};
 
@@ -38,7 +39,7 @@ pub fn decode(
             why: Why::NotSynchronised,
         });
     }
-    let mut decoder = InsnDecoder::new(trace, image, config)?;
+    let mut decoder = InsnDecoder::new(trace, image, &settings(config))?;
     while let Some(psb) = next {
         let Err(why) = segment(&mut decoder, psb as u64, told) else {
             break;
@@ -99,6 +100,36 @@ fn segment(decoder: &mut InsnDecoder<'_>, psb: u64, told: &mut impl Instructions
             }
             (offset, without_packet) = (decoder.offset(), 0);
         }
+    }
+}
+
+/// How the trace was recorded, in libipt's words.
+fn settings(config: &Config) -> libipt::Config {
+    let errata = Erratum::ALL
+        .into_iter()
+        .filter(|&erratum| config.errata.has(erratum));
+    let errata = errata.map(|erratum| match erratum {
+        Erratum::Bdm70 => libipt::Erratum::Bdm70,
+        Erratum::Bdm64 => libipt::Erratum::Bdm64,
+        Erratum::Skd007 => libipt::Erratum::Skd007,
+        Erratum::Skd022 => libipt::Erratum::Skd022,
+        Erratum::Skd010 => libipt::Erratum::Skd010,
+        Erratum::Skl014 => libipt::Erratum::Skl014,
+        Erratum::Apl11 => libipt::Erratum::Apl11,
+        Erratum::Apl12 => libipt::Erratum::Apl12,
+        Erratum::Skl168 => libipt::Erratum::Skl168,
+        Erratum::Skz84 => libipt::Erratum::Skz84,
+    });
+    let clock = &config.clock;
+    let filter = config.filter.unwrap_or_default();
+    libipt::Config {
+        errata: errata.collect(),
+        filter: filter.ranges.into_iter().flatten().collect(),
+        mtc_frequency: clock.mtc_frequency,
+        nominal_ratio: clock.nominal_ratio.map_or(0, u8::from),
+        tsc_per_crystal: clock
+            .tsc_per_crystal
+            .map_or((0, 0), |(ticks, crystal)| (ticks.get(), crystal.get())),
     }
 }
 

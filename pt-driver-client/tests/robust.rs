@@ -7,9 +7,11 @@ mod support;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use pt_driver_client::code::Image;
-use pt_driver_client::flow::{Decoder, Interest, ThreadFlow};
+use pt_driver_client::code::{BlockId, Blocks, Image};
+use pt_driver_client::config::{Config, Erratum};
+use pt_driver_client::flow::{Consumer, Decoder, Gap, Interest, Part, ThreadFlow};
 use support::machine::{BASE, Code, programs, run};
+use support::scenario;
 
 /// Short traces, so that many can be tried.
 fn samples(count: usize) -> Vec<(Code, Vec<u8>)> {
@@ -26,7 +28,11 @@ fn samples(count: usize) -> Vec<(Code, Vec<u8>)> {
 
 /// Decodes; gaps lie in the trace, one after the other.
 fn decode(image: &Image<'_>, trace: &[u8]) -> ThreadFlow {
-    let flow = Decoder::new(image).thread_flow(trace, &Interest::everything());
+    decode_with(image, trace, Config::default())
+}
+
+fn decode_with(image: &Image<'_>, trace: &[u8], config: Config) -> ThreadFlow {
+    let flow = Decoder::with(image, config).thread_flow(trace, &Interest::everything());
     let mut last = 0;
     for gap in flow.gaps() {
         assert!(
@@ -45,6 +51,113 @@ fn every_beginning_of_a_trace() {
         for length in 0..=trace.len() {
             decode(&image, &trace[..length]);
         }
+    }
+}
+
+#[test]
+fn every_beginning_of_every_scenario() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios");
+    for file in std::fs::read_dir(folder).unwrap() {
+        let scenario = scenario::read(&std::fs::read_to_string(file.unwrap().path()).unwrap());
+        let image = Image::new([(scenario.base, scenario.code.as_slice())]);
+        // With every erratum expected as well: they look ahead.
+        let sick = Config {
+            errata: Erratum::ALL.into_iter().collect(),
+            ..scenario.config
+        };
+        for length in 0..=scenario.trace.len() {
+            decode_with(&image, &scenario.trace[..length], scenario.config);
+            decode_with(&image, &scenario.trace[..length], sick);
+        }
+    }
+}
+
+/// Counts blocks.
+#[derive(Default)]
+struct Count {
+    blocks: usize,
+    gaps: usize,
+}
+
+impl Consumer for Count {
+    const EVENTS: bool = true;
+
+    fn blocks(&mut self, _: &Blocks<'_>, blocks: &[BlockId]) {
+        self.blocks += blocks.len();
+    }
+
+    fn part(&mut self, _: &Blocks<'_>, _: Part) {
+        self.blocks += 1;
+    }
+
+    fn gap(&mut self, _: Gap) {
+        self.gaps += 1;
+    }
+}
+
+/// Code that leads through itself for long without a branch, and a trace that asks for that again and again: what is
+/// told stays in proportion to the trace.
+#[test]
+fn long_ways_end() {
+    const CODE: usize = 1 << 15;
+    let jump_to_next = [0xeb, 0x00];
+    let mut long = jump_to_next.repeat(CODE / 2);
+    let circle = {
+        let mut code = long.clone();
+        let back = (-(CODE as i32) - 5).to_le_bytes();
+        code.extend([0xe9].into_iter().chain(back));
+        code
+    };
+    let mut writes_cr3 = vec![0x0f, 0x22, 0xd8];
+    writes_cr3.extend(&circle);
+    // A branch at the end: a way through everything for each outcome.
+    long.extend([0x0f, 0x84].into_iter().chain((-(CODE as i32) - 6).to_le_bytes()));
+    let start = "packets\npsb\nmode.64\npsbend\ntip.pge 3 0x5555555010\n";
+    let again = [
+        "tnt tttttt\n".to_owned(),
+        "fup 1 0x5555\ntip 1 0x5010\n".to_owned(),
+        "tip.pgd 0\ntip.pge 3 0x5555555010\n".to_owned(),
+        "tip 1 0x5010\n".to_owned(),
+        format!("{start}pip 0x1000\ntip.pgd 0\n").replace("packets\n", ""),
+        format!("{start}tnt t\n").replace("packets\n", ""),
+    ];
+    for code in [long, circle, writes_cr3] {
+        for again in &again {
+            let trace = scenario::read(&format!("{start}{}", again.repeat(500))).trace;
+            let image = Image::new([(BASE, code.as_slice())]);
+            let mut count = Count::default();
+            Decoder::new(&image).decode(&trace, &mut count);
+            let most = (2 << 20) + 200 * trace.len();
+            assert!(
+                count.blocks <= most,
+                "{} blocks of {} bytes",
+                count.blocks,
+                trace.len()
+            );
+        }
+    }
+}
+
+/// Steps of every length fill what waits for the consumer, whatever was there before.
+#[test]
+fn steps_of_many_blocks() {
+    for jumps in [1, 7, 9, 14, 16, 100, 300] {
+        // So many jumps, and a branch back to the first.
+        let mut code = [0xeb, 0x00].repeat(jumps);
+        let back = -(code.len() as i32) - 6;
+        code.extend([0x0f, 0x84].into_iter().chain(back.to_le_bytes()));
+        let image = Image::new([(0x1000, code.as_slice())]);
+        let text = "packets\npsb\nmode.64\npsbend\ntip.pge 3 0x1000\n".to_owned();
+        let trace = scenario::read(&(text + &"tnt tt\ntnt ttttt\ntnt t\ntnt tttttt\n".repeat(50))).trace;
+        let mut count = Count::default();
+        Decoder::new(&image).decode(&trace, &mut count);
+        let outcomes = 50 * (2 + 5 + 1 + 6);
+        // The last way is known to its end as well.
+        assert_eq!(
+            (count.blocks, count.gaps),
+            ((outcomes + 1) * (jumps + 1), 0),
+            "{jumps}"
+        );
     }
 }
 
@@ -77,7 +190,12 @@ fn a_hundred_thousand_mutations() {
                     break;
                 }
             }
-            decode(&Image::new([(BASE, bytes.as_slice())]), &trace);
+            let errata = Erratum::ALL.into_iter().filter(|_| random(2) == 0).collect();
+            let config = Config {
+                errata,
+                ..Config::default()
+            };
+            decode_with(&Image::new([(BASE, bytes.as_slice())]), &trace, config);
         }
     }
 }

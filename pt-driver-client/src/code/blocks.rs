@@ -69,6 +69,9 @@ pub(crate) enum End {
     Endless,
 }
 
+/// The length of VMLAUNCH and of VMRESUME.
+pub(crate) const VM_ENTRY_SIZE: u64 = 3;
+
 /// No block yet.
 pub(crate) const UNKNOWN: u32 = u32::MAX;
 
@@ -234,6 +237,12 @@ impl<'a> Blocks<'a> {
         self.addresses(block.start, block.instructions).position(|at| {
             read(self.image, self.mode, at, &mut hint).is_some_and(|insn| insn.class == Class::MovCr3)
         })
+    }
+
+    /// Whether the instruction at an address enters a virtual machine: VMLAUNCH or VMRESUME.
+    pub(crate) fn is_vm_entry(&self, at: u64) -> bool {
+        let (bytes, count) = self.image.across(at);
+        count >= 3 && matches!(bytes, [0x0f, 0x01, 0xc2 | 0xc3, ..])
     }
 
     /// How many blocks there are.

@@ -10,8 +10,8 @@ use super::slow::Pending;
 use super::time::Timeline;
 use crate::code::blocks::UNKNOWN;
 use crate::code::{Blocks, Image};
-use crate::config::Config;
-use crate::packet::{ExecMode, PSB, next_psb};
+use crate::config::{Config, Erratum, Filter};
+use crate::packet::{ExecMode, PSB, Packet, PacketError, next_psb, parse};
 
 /// Decodes traces of one image. What it learns of the code serves the next trace.
 #[derive(Debug)]
@@ -26,6 +26,9 @@ pub struct Decoder<'a> {
 /// trace. Real ones have a few; code made to be walked through forever shall not take time and memory without end.
 const LONG_WAYS: u64 = 1 << 20;
 const LONG_WAYS_PER_BYTE: u64 = 64;
+
+const TMA: [u8; 2] = [0x02, 0x73];
+const TMA_SIZE: usize = 7;
 
 /// What is known of the code of one width.
 #[derive(Debug)]
@@ -187,6 +190,32 @@ impl<'t> State<'t> {
             timeline: Timeline::default(),
             budget: 0,
         }
+    }
+
+    /// The packet at an offset, and its length.
+    pub fn packet(&self, at: usize) -> Result<(Packet, usize), PacketError> {
+        let rest = self.trace.get(at..).unwrap_or_default();
+        match parse(rest, self.pending.items()) {
+            // SKD007: the OVF behind a CYC that was cut looks like the rest of it.
+            Ok((Packet::Cyc(_), 2)) if self.has(Erratum::Skd007) && rest.get(1..3) == Some(&[0x02, 0xf3]) => {
+                Ok((Packet::Overflow, 3))
+            }
+            // SKZ84: in a virtual machine TMA can have anything in it.
+            Err(PacketError::Malformed) if self.has(Erratum::Skz84) && rest.starts_with(&TMA) => {
+                Ok((Packet::Pad, TMA_SIZE))
+            }
+            parsed => parsed,
+        }
+    }
+
+    /// Whether the processor has a defect.
+    pub fn has(&self, erratum: Erratum) -> bool {
+        self.config.errata.has(erratum)
+    }
+
+    /// The filter, if the processor does not tell where jumps lead out of it.
+    pub fn filter_that_hides(&self) -> Option<Filter> {
+        self.config.filter.filter(|_| self.has(Erratum::Skl014))
     }
 
     /// One more block of a long way.

@@ -372,7 +372,7 @@ impl Known<'_> {
                     let (start, last) = self.blocks.span(id);
                     to < start || to > last
                 }),
-                None => !self.blocks.writes_cr3(),
+                None => !self.blocks.writes_cr3() && state.filter_that_hides().is_none(),
             };
         if plain {
             return self.leave(state, head, consumer);

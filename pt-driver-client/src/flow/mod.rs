@@ -5,7 +5,7 @@
 //! - [`thread`]: what one thread did, in order: the blocks and branches that were asked for, and the gaps
 //! - [`time`]: when that was, from the timing packets
 //! - `fast`: the packets that traces are made of: TNT, TIP, tracing on and off
-//! - `slow`: every other packet, and what they bind to
+//! - `slow`: every other packet, and what they bind to; `overflow`: what comes after lost packets
 //! - `walk`: through code without packets, to an address
 //! - `batch`: blocks on their way to the consumer
 //! - `memo`: what several outcomes lead to, remembered; `returns`: calls to come back from
@@ -16,6 +16,7 @@ pub mod consumer;
 pub mod decoder;
 mod fast;
 mod memo;
+mod overflow;
 pub mod parallel;
 mod returns;
 mod slow;

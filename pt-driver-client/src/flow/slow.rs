@@ -2,12 +2,12 @@
 //!
 //! Some packets only announce: a FUP or TIP that follows says where. What is announced waits in [`Pending`].
 
-use super::consumer::{Consumer, Event, Gap, Why};
+use super::consumer::{Consumer, Event, Part, Why};
 use super::decoder::{Known, State};
 use super::memo::Outcomes;
-use crate::code::blocks::UNKNOWN;
-use crate::config::Config;
-use crate::packet::{ExecMode, IpPayload, Packet, PacketError, Tnt, parse};
+use crate::code::blocks::{UNKNOWN, VM_ENTRY_SIZE};
+use crate::config::{Config, Erratum};
+use crate::packet::{ExecMode, IpPayload, Packet, PacketError, Tnt};
 
 /// What was announced.
 #[derive(Debug, Default)]
@@ -18,6 +18,8 @@ pub struct Pending {
     own_fup: bool,
     /// Announced by packets whose FUP also begins an interrupt.
     shared_fup: bool,
+    /// A transaction was aborted.
+    aborted: bool,
     /// An MWAIT, whose EXSTOP follows.
     mwait: bool,
     /// An interrupt before this instruction: a TIP says where it goes.
@@ -27,12 +29,18 @@ pub struct Pending {
 }
 
 impl Pending {
+    /// In a block of items: whether they are short.
+    pub fn items(&self) -> Option<bool> {
+        self.items
+    }
+
     /// Nothing was announced.
     pub fn is_empty(&self) -> bool {
         let Self {
             mode: None,
             own_fup: false,
             shared_fup: false,
+            aborted: false,
             mwait: false,
             interrupted: None,
             items: None,
@@ -44,14 +52,33 @@ impl Pending {
     }
 }
 
+/// BDM70: a FUP in PSB+ although tracing is off. The TIP.PGE that follows tells.
+fn enables_next(state: &State<'_>) -> bool {
+    let mut at = state.position;
+    while let Ok((packet, size)) = state.packet(at) {
+        match packet {
+            Packet::TipPge(_) => return true,
+            Packet::Pad
+            | Packet::Pip { .. }
+            | Packet::ModeExec { .. }
+            | Packet::ModeTsx { .. }
+            | Packet::Vmcs { .. }
+            | Packet::Mnt(_) => {}
+            _ if packet.is_timing() => {}
+            _ => return false,
+        }
+        at += size;
+    }
+    false
+}
+
 /// Kinds of control-flow events whose FUP, when they do not have one of their own, is an interrupt's.
 const INTERRUPTING: [u8; 8] = [1, 3, 4, 5, 6, 8, 9, 12];
 
 impl Known<'_> {
     /// Decodes the next packet. Whether that was the end.
     pub fn slow<C: Consumer>(&mut self, state: &mut State<'_>, consumer: &mut C) -> Result<bool, Why> {
-        let rest = state.trace.get(state.position..).unwrap_or_default();
-        let (packet, size) = match parse(rest, state.pending.items) {
+        let (packet, size) = match state.packet(state.position) {
             Ok(parsed) => parsed,
             Err(PacketError::End) => {
                 self.finish(state, consumer);
@@ -73,6 +100,7 @@ impl Known<'_> {
             Packet::ModeTsx { aborted, .. } if state.enabled => {
                 if aborted {
                     state.pending.shared_fup = true;
+                    state.pending.aborted = true;
                 } else {
                     state.pending.own_fup = true;
                 }
@@ -100,11 +128,17 @@ impl Known<'_> {
     }
 
     /// A timing packet; whatever else comes here tells nothing of what ran.
-    fn timing<C: Consumer>(&mut self, state: &mut State<'_>, packet: Packet, in_psb: bool, consumer: &mut C) {
+    pub fn timing<C: Consumer>(
+        &mut self,
+        state: &mut State<'_>,
+        packet: Packet,
+        in_psb: bool,
+        consumer: &mut C,
+    ) {
         if !C::EVENTS {
             return;
         }
-        let (timeline, Config { errata, clock }) = (&mut state.timeline, &state.config);
+        let (timeline, Config { errata, clock, .. }) = (&mut state.timeline, &state.config);
         let before = timeline.now();
         match packet {
             Packet::Tsc(ticks) => timeline.tsc(ticks),
@@ -122,7 +156,7 @@ impl Known<'_> {
     }
 
     /// The address of a packet; it is the last one from now on.
-    fn address(state: &mut State<'_>, payload: IpPayload) -> Option<u64> {
+    pub fn address(state: &mut State<'_>, payload: IpPayload) -> Option<u64> {
         let ip = payload.resolve(state.last_ip)?;
         state.last_ip = ip;
         Some(ip)
@@ -164,8 +198,7 @@ impl Known<'_> {
         consumer: &mut C,
     ) -> Result<Option<(u64, usize)>, Why> {
         loop {
-            let rest = state.trace.get(at..).unwrap_or_default();
-            match parse(rest, None) {
+            match state.packet(at) {
                 Ok((Packet::Tip(payload), size)) => {
                     let ip = Self::address(state, payload).ok_or(Why::NoAddress)?;
                     return Ok(Some((ip, at + size)));
@@ -242,6 +275,16 @@ impl Known<'_> {
             if !self.walk_to(state, at, consumer)? {
                 return Err(Why::Mismatch);
             }
+            if state.has(Erratum::Skd022) && self.blocks.is_vm_entry(at) {
+                // SKD022: the FUP should not be there. The instruction ran, and left what is traced.
+                self.flush(consumer);
+                let part = Part {
+                    start: at,
+                    end: at.wrapping_add(VM_ENTRY_SIZE),
+                    instructions: 1,
+                };
+                consumer.part(&self.blocks, part);
+            }
         } else {
             let head = self.here(state);
             self.leave_disabled(state, head, ip, consumer)?;
@@ -264,6 +307,15 @@ impl Known<'_> {
         let mode = state.pending.mode.take();
         let own = std::mem::take(&mut state.pending.own_fup) || mode.is_some();
         let shared = std::mem::take(&mut state.pending.shared_fup);
+        if std::mem::take(&mut state.pending.aborted)
+            && state.has(Erratum::Bdm64)
+            && state.enabled
+            && let Some(ip) = ip
+            && !self.reaches(state, ip)
+        {
+            // BDM64: what was told of the branch right before the abort is wrong. It led here.
+            state.go(ip);
+        }
         if (own || shared)
             && state.enabled
             && let Some(ip) = ip
@@ -299,8 +351,7 @@ impl Known<'_> {
         state.position = next;
         state.timeline.psb();
         let overflow = loop {
-            let rest = state.trace.get(state.position..).unwrap_or_default();
-            let (packet, size) = match parse(rest, None) {
+            let (packet, size) = match state.packet(state.position) {
                 Ok(parsed) => parsed,
                 Err(PacketError::End) => {
                     self.finish(state, consumer);
@@ -327,6 +378,9 @@ impl Known<'_> {
             }
             state.position += size;
         };
+        if state.has(Erratum::Bdm70) && !overflow && ip.is_some() && enables_next(state) {
+            ip = None;
+        }
         if state.begun {
             let same_mode = !state.mode_known || mode.is_none_or(|mode| mode == state.mode);
             if !same_mode || ip.is_none() && state.enabled && !overflow || ip.is_some() && !state.enabled {
@@ -353,58 +407,5 @@ impl Known<'_> {
         }
         state.begun = true;
         Ok(false)
-    }
-
-    /// The processor lost packets. A FUP right behind says where tracing goes on; anything else that it is off.
-    fn overflow<C: Consumer>(
-        &mut self,
-        state: &mut State<'_>,
-        next: usize,
-        consumer: &mut C,
-    ) -> Result<usize, Why> {
-        let from = state.position as u64;
-        let mut at = next;
-        let resumed = loop {
-            let rest = state.trace.get(at..).unwrap_or_default();
-            match parse(rest, None) {
-                Ok((Packet::Fup(payload), size)) => break Some((payload, at + size)),
-                Ok((packet, size)) if packet.is_timing() => at += size,
-                Ok((Packet::Pad | Packet::Mnt(_), size)) => at += size,
-                Ok((Packet::PsbEnd | Packet::Tip(_) | Packet::TipPgd(_) | Packet::Tnt(_), _)) => {
-                    return Err(Why::UnexpectedPacket);
-                }
-                Ok(_) | Err(PacketError::End) => break None,
-                Err(PacketError::Unknown) => return Err(Why::UnknownPacket),
-                Err(PacketError::Malformed) => return Err(Why::MalformedPacket),
-            }
-        };
-        state.pending = Pending::default();
-        state.timeline.lost();
-        state.last_ip = 0;
-        state.mode_known = false;
-        state.begun = true;
-        let (after, ip) = match resumed {
-            Some((payload, after)) => (after, Self::address(state, payload)),
-            None => (next, None),
-        };
-        self.flush(consumer);
-        consumer.gap(Gap {
-            from,
-            to: after as u64,
-            why: Why::Overflow,
-        });
-        let mut between = next;
-        while between < after
-            && let Ok((packet, size)) = parse(state.trace.get(between..).unwrap_or_default(), None)
-        {
-            self.timing(state, packet, false, consumer);
-            between += size;
-        }
-        state.enabled = ip.is_some();
-        if let Some(ip) = ip {
-            state.go(ip);
-            self.event(Event::Enabled(ip), consumer);
-        }
-        Ok(after)
     }
 }

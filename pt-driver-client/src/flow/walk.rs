@@ -24,6 +24,28 @@ impl Known<'_> {
         state.block
     }
 
+    /// Whether an address comes before the next branch that needs a packet, and within a few blocks.
+    pub fn reaches(&mut self, state: &mut State<'_>, ip: u64) -> bool {
+        const FEW: usize = 256;
+        let mut id = self.here(state);
+        for _ in 0..FEW {
+            let block = self.blocks.block(BlockId(id));
+            if self
+                .blocks
+                .addresses(block.start, block.instructions)
+                .any(|at| at == ip)
+            {
+                return true;
+            }
+            id = match block.exit {
+                Exit::Jump(to) | Exit::Call(to) => self.blocks.at(to),
+                Exit::Falls => self.blocks.at(block.end),
+                _ => return false,
+            };
+        }
+        false
+    }
+
     /// Runs up to an address. Whether it was reached: a branch that needs a packet can come first.
     pub fn walk_to<C: Consumer>(
         &mut self,
@@ -47,7 +69,16 @@ impl Known<'_> {
 
     /// Runs to the branch where tracing ended, or past an instruction that writes CR3.
     pub fn walk_to_cr3<C: Consumer>(&mut self, state: &mut State<'_>, consumer: &mut C) -> Result<(), Why> {
+        // SKL014: a jump or call out of the filtered ranges should tell where it goes, and does not.
+        let filter = state.filter_that_hides();
         self.walk(state, consumer, |blocks, id| {
+            if let Exit::Jump(to) | Exit::Call(to) = blocks.block(id).exit
+                && filter.is_some_and(|filter| !filter.contains(to))
+                && blocks.cr3_write(id).is_none()
+            {
+                let block = blocks.block(id);
+                return Some((block.instructions as usize, block.end));
+            }
             let index = blocks.cr3_write(id)?;
             let block = blocks.block(id);
             let mut after = blocks.addresses(block.start, block.instructions).skip(index + 1);

@@ -7,9 +7,10 @@ pub mod machine;
 pub mod scenario;
 
 use pt_driver_client::code::{BlockId, Blocks, Image};
+use pt_driver_client::config::Config;
 use pt_driver_client::flow::{Consumer, Decoder, Gap, Part, Why};
 use pt_driver_client::reference::{self, Instructions};
-use tracee::libipt::{self, Config};
+use tracee::libipt;
 
 /// What a decoder said: every instruction and every gap, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -68,8 +69,13 @@ impl Consumer for Said {
 
 /// Ours.
 pub fn ours(image: &Image<'_>, trace: &[u8]) -> Said {
+    ours_with(image, trace, Config::default())
+}
+
+/// Ours, of a trace that was recorded like this.
+pub fn ours_with(image: &Image<'_>, trace: &[u8], config: Config) -> Said {
     let mut said = Said::default();
-    let mut decoder = Decoder::new(image);
+    let mut decoder = Decoder::with(image, config);
     decoder.decode(trace, &mut said);
     // What it remembers of the code must not change what it says.
     let mut again = Said::default();
@@ -80,9 +86,14 @@ pub fn ours(image: &Image<'_>, trace: &[u8]) -> Said {
 
 /// libipt's.
 pub fn theirs(image: &Image<'_>, trace: &[u8]) -> Said {
+    theirs_with(image, trace, Config::default())
+}
+
+/// libipt's, of a trace that was recorded like this.
+pub fn theirs_with(image: &Image<'_>, trace: &[u8], config: Config) -> Said {
     let code = libipt::CodeFile::new(image.pieces()).unwrap();
     let image = libipt::Image::new(&code).unwrap();
     let mut said = Said::default();
-    reference::decode(&image, trace, &Config::default(), &mut said).unwrap();
+    reference::decode(&image, trace, &config, &mut said).unwrap();
     said
 }

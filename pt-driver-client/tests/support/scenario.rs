@@ -1,6 +1,8 @@
 //! Scenario files: code, packets and what they mean, in one text.
 //!
 //!     # what it is about
+//!     erratum bdm70           (of the processor, if any)
+//!     filter 0x1000 0x1fff    (first and last address that are traced, if it has one)
 //!     code 0x1000
 //!     start: nop
 //!            je   there
@@ -16,6 +18,8 @@
 
 use std::collections::HashMap;
 
+use pt_driver_client::config::{Config, Erratum, Filter};
+
 /// A scenario, ready to be decoded.
 #[derive(Debug, Default)]
 pub struct Scenario {
@@ -25,6 +29,7 @@ pub struct Scenario {
     pub flow: Vec<Expected>,
     /// What libipt says instead, and why that is known to be so.
     pub libipt: Option<Vec<Expected>>,
+    pub config: Config,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +54,17 @@ pub fn read(text: &str) -> Scenario {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
             [] => {}
+            ["erratum", name] => {
+                let named = |erratum: &Erratum| format!("{erratum:?}").to_lowercase() == *name;
+                let erratum = Erratum::ALL.into_iter().find(named);
+                scenario.config.errata = erratum.into_iter().collect();
+                assert!(erratum.is_some(), "no erratum {name}");
+            }
+            ["filter", first, last] => {
+                let mut filter = Filter::default();
+                filter.ranges[0] = Some((number(first), number(last)));
+                scenario.config.filter = Some(filter);
+            }
             ["code", base] => {
                 section = "code".to_owned();
                 scenario.base = number(base);
@@ -106,7 +122,7 @@ fn size(words: &[String]) -> usize {
     match words[0].as_str() {
         "nop" | "ret" | "int3" | "hlt" => 1,
         "syscall" | "jmp*" | "call*" | "iretq" | "loop" | "jmp.short" => 2,
-        "movcr3" => 3,
+        "movcr3" | "vmlaunch" => 3,
         "ptwrite" => 4,
         "jmp" | "call" => 5,
         "je" => 6,
@@ -140,6 +156,7 @@ fn assemble(scenario: &mut Scenario, lines: &mut [Line], labels: &mut HashMap<St
             "call*" => code.extend([0xff, 0xd0]),
             "iretq" => code.extend([0x48, 0xcf]),
             "movcr3" => code.extend([0x0f, 0x22, 0xd8]),
+            "vmlaunch" => code.extend([0x0f, 0x01, 0xc2]),
             "ptwrite" => code.extend([0xf3, 0x0f, 0xae, 0xe0]),
             "loop" => code.extend([0xe2, relative() as u8]),
             "jmp.short" => code.extend([0xeb, relative() as u8]),
