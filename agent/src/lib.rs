@@ -6,4 +6,4 @@
 mod stacks;
 pub mod tracked;
 
-pub use tracked::{TrackError, Tracked, Tracking};
+pub use tracked::{FlowTracking, TrackError, Tracked, Tracking};

@@ -4,9 +4,13 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
-use diagnosis::record::{HitRecord, ModuleRecord, RunEnd, RunRecord, ThreadRecord, WatchedRecord};
+use diagnosis::record::{
+    FlowRecord, HitRecord, ModuleRecord, RunEnd, RunRecord, ThreadRecord, WatchedRecord,
+};
 use diagnosis::run::AccessKind;
-use program::RunAddr;
+use program::{Pc, RunAddr};
+use pt_driver_client::recorder::Recorder;
+use slicer::plan::PcRange;
 use thiserror::Error;
 use tracee::process::ModuleMap;
 use tracee::ptrace::Launch;
@@ -33,7 +37,6 @@ pub enum TrackError {
 }
 
 /// What a run is to be tracked for.
-#[derive(Clone, Debug)]
 pub struct Tracking {
     /// The number of the run in its series.
     pub number: u64,
@@ -43,6 +46,18 @@ pub struct Tracking {
     pub mode: Mode,
     /// What to watch.
     pub locations: Vec<(WatchedRecord, WatchSpec)>,
+    /// Who records control flow, in which code.
+    pub flow: Option<FlowTracking>,
+}
+
+/// Control flow to be recorded.
+pub struct FlowTracking {
+    /// Who records it.
+    pub recorder: Box<dyn Recorder>,
+    /// The code.
+    pub ranges: Vec<PcRange>,
+    /// The branches in it.
+    pub branches: Vec<Pc>,
 }
 
 impl Default for Tracking {
@@ -52,6 +67,17 @@ impl Default for Tracking {
             sigma: 0,
             mode: Mode::Exact,
             locations: Vec::new(),
+            flow: None,
+        }
+    }
+}
+
+impl FlowTracking {
+    fn finish(self) -> FlowRecord {
+        FlowRecord {
+            recording: self.recorder.finish(),
+            ranges: self.ranges,
+            branches: self.branches,
         }
     }
 }
@@ -73,23 +99,28 @@ pub struct Tracked {
 pub fn track(
     launch: Launch,
     options: &RunOptions<'_>,
-    tracking: &Tracking,
+    mut tracking: Tracking,
     files: &CodeFiles,
 ) -> Result<Tracked, TrackError> {
+    let mut flow = tracking.flow.take();
     let mut stacks = Stacks::new(options.modules);
     if tracking.locations.is_empty() {
-        let outcome = run(launch, options, &mut [&mut stacks])?;
-        let record = record(&outcome, &stacks, tracking, Vec::new(), None);
+        let mut trackers: Vec<&mut dyn Tracker> = vec![&mut stacks];
+        trackers.extend(flow.as_mut().map(|flow| &mut *flow.recorder as &mut dyn Tracker));
+        let outcome = run(launch, options, &mut trackers)?;
+        let mut record = record(&outcome, &stacks, &tracking, Vec::new(), None);
+        record.flow = flow.map(FlowTracking::finish);
         return Ok(Tracked { outcome, record });
     }
     let specs: Vec<WatchSpec> = tracking.locations.iter().map(|(_, spec)| spec.clone()).collect();
     let (mut rider, passenger) = rider(specs.clone(), tracking.mode)?;
     // The run blocks when nobody reads its hits: they are read here while it goes on there.
     let (outcome, hits, summary, modules) = thread::scope(|scope| {
-        let stacks = &mut stacks;
+        let (stacks, flow) = (&mut stacks, &mut flow);
         let running = scope.spawn(move || {
-            let trackers: &mut [&mut dyn Tracker] = &mut [stacks, &mut *rider];
-            run(launch, options, trackers)
+            let mut trackers: Vec<&mut dyn Tracker> = vec![stacks, &mut *rider];
+            trackers.extend(flow.as_mut().map(|flow| &mut *flow.recorder as &mut dyn Tracker));
+            run(launch, options, &mut trackers)
             // The rider is dropped here, so that the reader learns of a run that never started.
         });
         let mut session = Session::over(passenger, &specs, files);
@@ -101,7 +132,8 @@ pub fn track(
         read.map_err(TrackError::from)
             .and_then(|hits| Ok((outcome?, hits, session.summary(), modules)))
     })?;
-    let mut record = record(&outcome, &stacks, tracking, hits, Some(&summary));
+    let mut record = record(&outcome, &stacks, &tracking, hits, Some(&summary));
+    record.flow = flow.map(FlowTracking::finish);
     if record.modules.is_empty() {
         record.modules = modules.as_ref().map(mapped).unwrap_or_default();
     }

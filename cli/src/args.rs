@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Parser, Subcommand};
 use failure::FailOn;
+use pt_driver_client::recorder::ControlFlow;
 
 /// Finds out why a native program failed.
 #[derive(Parser)]
@@ -203,6 +204,10 @@ pub struct RunArgs {
     /// How to watch memory: observe never stops a thread, exact stops it at every access and misses none
     #[arg(long, value_enum, default_value_t = Mode::Auto)]
     pub mode: Mode,
+
+    /// How to record which way branches went: auto, intel-pt, software-pt or none
+    #[arg(long = "control-flow", value_name = "HOW", default_value_t = ControlFlow::Auto)]
+    pub control_flow: ControlFlow,
 
     /// Standard input of every run
     #[arg(long, value_name = "FILE")]

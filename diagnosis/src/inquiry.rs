@@ -178,7 +178,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             self.backends.data_flow.clone_from(means);
         }
         if let Some(flow) = &record.flow {
-            self.backends.control_flow.clone_from(&flow.recorder);
+            self.backends.control_flow = flow.recording.source.to_string();
         }
         let failed = taken == Taken::Failed;
         let Reading { run, writers } = reading::read(

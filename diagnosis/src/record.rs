@@ -4,8 +4,10 @@
 //! in the program's files.
 
 use failure::report::Report;
-use program::{BuildId, LinkAddr, RunAddr};
+use program::{BuildId, LinkAddr, Pc, RunAddr};
+use pt_driver_client::recorder::Recording;
 use serde::{Deserialize, Serialize};
+use slicer::plan::PcRange;
 
 use crate::run::AccessKind;
 
@@ -129,19 +131,10 @@ pub struct HitRecord {
 /// Recorded control flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowRecord {
-    /// Who recorded it: `intel-pt`, `software-pt`, `single-step`.
-    pub recorder: String,
-    /// Intel PT bytes of each thread.
-    pub threads: Vec<ThreadFlowRecord>,
-    /// What is missing.
-    pub gaps: Vec<String>,
-}
-
-/// Recorded control flow of a thread.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ThreadFlowRecord {
-    /// The thread.
-    pub tid: u32,
-    /// Intel PT packets.
-    pub packets: Vec<u8>,
+    /// The traces.
+    pub recording: Recording,
+    /// The code that was to be traced.
+    pub ranges: Vec<PcRange>,
+    /// The branches in it.
+    pub branches: Vec<Pc>,
 }

@@ -56,11 +56,11 @@ address! {
 pub type LinkRange = Range<LinkAddr>;
 
 /// Which module of a [`crate::Program`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct ModuleId(pub u32);
 
 /// One instruction's (or datum's) place in a program of several modules.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Pc {
     /// The module.
     pub module: ModuleId,

@@ -1,11 +1,13 @@
 //! From the first failure to the sketch: tracked runs until it is stable.
 
-use agent::Tracking;
+use agent::{FlowTracking, Tracking};
 use anyhow::Result;
 use diagnosis::inquiry::{Inquiry, Taken};
 use diagnosis::record::RunEnd;
 use diagnosis::sketch::Sketch;
+use diagnosis::tracking::Assignment;
 use program::Program;
+use pt_driver_client::recorder::recorder;
 
 use super::conditions::Changing;
 use super::deliver;
@@ -51,11 +53,13 @@ impl Inquire<'_> {
             stop = stop.or_else(|| self.stop(&inquiry, number));
             while stop.is_none() && on_way < u64::from(self.args.jobs) {
                 let assignment = inquiry.assignment(number);
+                let flow = self.recorder(program, &assignment)?;
                 self.series.submit(Tracking {
                     number,
                     sigma: assignment.sigma,
                     locations: assignment.locations,
                     mode: changing.now().mode,
+                    flow,
                 });
                 number += 1;
                 on_way += 1;
@@ -104,6 +108,15 @@ impl Inquire<'_> {
         }
         deliver::add_sources(&mut sketch, sources);
         Ok(sketch)
+    }
+
+    fn recorder(&self, program: &Program<'_>, assignment: &Assignment) -> Result<Option<FlowTracking>> {
+        let recorder = recorder(self.args.control_flow, program, &assignment.plan)?;
+        Ok(recorder.map(|recorder| FlowTracking {
+            recorder,
+            ranges: assignment.plan.ranges.clone(),
+            branches: assignment.plan.branches.clone(),
+        }))
     }
 
     fn stop(&self, inquiry: &Inquiry<'_, '_>, number: u64) -> Option<String> {

@@ -84,7 +84,7 @@ fn work(common: &Common, waiting: &Mutex<Option<Receiver<Tracking>>>, done: &Sen
         let finished = common
             .command
             .launch()
-            .and_then(|launch| agent::tracked::track(launch, &options, &tracking, &files));
+            .and_then(|launch| agent::tracked::track(launch, &options, tracking, &files));
         if done.send(finished.map(Box::new)).is_err() {
             return;
         }

@@ -81,6 +81,17 @@ impl Cataloguer {
         self.catalogue.statements.get(number.0 as usize)
     }
 
+    /// The number of the statement that an instruction belongs to, if it is in the slice.
+    #[must_use]
+    pub fn in_slice_at(&self, pc: Pc, program: &Program<'_>) -> Option<StatementId> {
+        let Attribution::Statement(statement) = program.statement_at(pc) else {
+            return None;
+        };
+        let number = *self.statements.get(&statement.key())?;
+        let info = self.catalogue.statements.get(number.0 as usize)?;
+        info.slice.is_some().then_some(number)
+    }
+
     /// Notes where a statement stands in the slice, and what it is there for.
     pub fn place_in_slice(&mut self, statement: StatementId, place: SlicePlace, because: Option<Because>) {
         if let Some(info) = self.catalogue.statements.get_mut(statement.0 as usize)

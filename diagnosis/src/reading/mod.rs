@@ -1,10 +1,12 @@
 //! From a run as a host recorded it to a run as evidence: addresses become statements, locations and roles.
 //!
 //! - `places`: addresses of the process as places in the program, and whose code is there
+//! - `flow`: traces as statements that ran and branches that went one way
 //! - `roles`: what kind of thread a thread is
 //! - `catalogue`: numbers for statements, locations and branches, the same for every run
 
 mod catalogue;
+mod flow;
 mod places;
 mod roles;
 
@@ -16,7 +18,7 @@ use program::{Pc, Program};
 
 use crate::record::{HitRecord, RunEnd, RunRecord};
 use crate::run::{
-    Access, AccessKind, Event, Failed, LocationId, Run, RunThread, StatementId, ThreadIx, What,
+    Access, AccessKind, Event, Failed, Gap, LocationId, Run, RunThread, StatementId, ThreadIx, What,
 };
 pub use catalogue::Cataloguer;
 use places::Places;
@@ -87,6 +89,18 @@ pub fn read(
             }),
         });
     }
+    let flows = record
+        .flow
+        .as_ref()
+        .map(|flow| flow::read(flow, program, catalogue));
+    let flows = flows.unwrap_or_default();
+    let events = with_flow(events, flows.threads, &mut threads);
+    let gaps = flows.missing.into_iter().map(|(tid, what)| Gap {
+        thread: tid.map(|tid| threads.of(tid)),
+        before: events.len(),
+        what,
+    });
+    let gaps = gaps.collect();
     let failed = match (&record.end, failing) {
         (RunEnd::Failed(report), Some(statement)) => {
             let thread = report.threads.get(report.failing);
@@ -112,11 +126,46 @@ pub fn read(
             .filter(|(watched, _)| watched.late)
             .map(|(_, location)| *location)
             .collect(),
-        traced: Default::default(),
+        traced: flows.traced,
         incomplete: incomplete(record),
-        gaps: Vec::new(),
+        gaps,
     };
     Reading { run, writers }
+}
+
+/// Puts what control flow tells between the accesses, by time. The order within each thread stays as it was recorded.
+fn with_flow(
+    accesses: Vec<Event>,
+    flows: BTreeMap<u32, Vec<flow::FlowStep>>,
+    threads: &mut Threads<'_>,
+) -> Vec<Event> {
+    if flows.is_empty() {
+        return accesses;
+    }
+    let mut keyed: Vec<(u64, Event)> = Vec::with_capacity(accesses.len());
+    // Accesses come in their order, which times alone need not have.
+    let mut latest = 0;
+    for event in accesses {
+        latest = latest.max(event.time_ns.unwrap_or(latest));
+        keyed.push((latest, event));
+    }
+    for (tid, steps) in flows {
+        let thread = threads.of(tid);
+        let mut latest = 0;
+        for step in steps {
+            latest = latest.max(step.time_ns.unwrap_or(latest));
+            let event = Event {
+                thread,
+                statement: step.statement,
+                time_ns: step.time_ns,
+                uncertain: step.time_ns.is_none(),
+                what: step.what,
+            };
+            keyed.push((latest, event));
+        }
+    }
+    keyed.sort_by_key(|(time, _)| *time);
+    keyed.into_iter().map(|(_, event)| event).collect()
 }
 
 /// An access whose instruction is not known wrote if the value is another one afterwards.

@@ -13,6 +13,7 @@
 
 mod follower;
 
+mod hex;
 mod layout;
 mod outcome;
 mod piece;
@@ -30,7 +31,7 @@ pub use request::{ControlFlow, RecorderError, Source, choose, recorder};
 use tracee::run::Tracker;
 
 /// Somebody who records control flow while riding along in a run ([`tracee::run::run`]).
-pub trait Recorder: Tracker {
+pub trait Recorder: Tracker + Send {
     /// Who records.
     fn source(&self) -> Source;
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use program::{BuildId, LinkAddr, ModuleId, Pc, Program, RunAddr};
+use serde::{Deserialize, Serialize};
 use slicer::plan::PcRange;
 use tracee::Tid;
 
@@ -11,7 +12,7 @@ use crate::code::Image;
 use crate::flow::{Decoder, Interest, ThreadFlow};
 
 /// The control flow of one run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recording {
     /// Who recorded it.
     pub source: Source,
@@ -28,7 +29,7 @@ pub struct Recording {
 }
 
 /// What the times in a trace (TSC packets) are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Clock {
     /// Nanoseconds of CLOCK_MONOTONIC.
     Monotonic,
@@ -37,7 +38,7 @@ pub enum Clock {
 }
 
 /// How ticks of the processor's counter become nanoseconds of perf's clock (perf_event_mmap_page, `cap_user_time_zero`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conversion {
     /// Nanoseconds at tick 0.
     pub zero: u64,
@@ -72,14 +73,14 @@ impl Conversion {
 }
 
 /// The address space of one program: where the modules of the plan were.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Space {
     /// Those that were mapped.
     pub modules: Vec<Placed>,
 }
 
 /// A module of the program where it ran.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {
     /// The module.
     pub module: ModuleId,
@@ -90,18 +91,19 @@ pub struct Placed {
 }
 
 /// The trace of one thread in one space.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadTrace {
     /// The thread.
     pub tid: Tid,
     /// The space, by its number.
     pub space: usize,
     /// Packets of Intel PT, from a PSB on.
+    #[serde(with = "super::hex")]
     pub bytes: Vec<u8>,
 }
 
 /// What is not in the traces although it may have happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
     /// Of which thread; of any when `None`.
     pub tid: Option<Tid>,
@@ -110,7 +112,7 @@ pub struct Missing {
 }
 
 /// What is missing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum What {
     /// The outcomes of a branch: it takes no probe, or where it goes cannot be read.
     Branch(Pc),
@@ -169,7 +171,7 @@ impl fmt::Display for What {
 }
 
 /// How much was recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Probes that were set.
     pub probes: u64,

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use program::Program;
+use serde::{Deserialize, Serialize};
 use slicer::plan::Plan;
 use thiserror::Error;
 use tracee::bpf::BpfError;
@@ -27,7 +28,7 @@ pub enum ControlFlow {
 }
 
 /// Who records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Source {
     /// The processor.
     IntelPt,

@@ -1,9 +1,10 @@
 //! Address ranges: what a tracer's filters take.
 
 use program::{LinkAddr, ModuleId, Pc};
+use serde::{Deserialize, Serialize};
 
 /// A half-open range of one module's code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PcRange {
     /// The module.
     pub module: ModuleId,

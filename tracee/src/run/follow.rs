@@ -68,7 +68,7 @@ pub fn run(
         tracer,
         options,
         trackers,
-        deadline: options.time_limit.and_then(|limit| start.checked_add(limit)),
+        deadline: None,
         evidence: Evidence::default(),
         caught: None,
         dying: None,
