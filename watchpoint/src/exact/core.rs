@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use failure::image::Registers;
 use program::{LinkAddr, RunAddr};
@@ -25,8 +25,9 @@ const SLACK_NS: u64 = 50_000_000;
 /// The same while stops come without a pause, so that processors are busy.
 const BUSY_SLACK_NS: u64 = 200_000_000;
 
-/// How often a register is asked for that is about to be free.
-const ATTEMPTS: usize = 50;
+/// How long a register is asked for that is about to be free: at once in all runs that were looked at, but whoever
+/// lets go of it may have to wait for a processor.
+const FREE_WITHIN: Duration = Duration::from_secs(5);
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(1);
 
 /// What is watched in a process that is traced as `Kind`. Whoever has the loop hands over the stops.
@@ -81,7 +82,8 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
     /// Arms the first thread of a new program. The registers of the old one are free when the kernel has let go
     /// of the last event, which may take it a moment.
     fn arm_again(&mut self, tracer: &mut Tracer<Kind>, tid: Tid) -> Result<(), WatchError> {
-        for _ in 0..ATTEMPTS {
+        let started = Instant::now();
+        while started.elapsed() < FREE_WITHIN {
             match self.owner.arm_first(tracer, tid) {
                 Err(WatchError::Perf(PerfError::NoRegister { .. })) => std::thread::sleep(BETWEEN_ATTEMPTS),
                 other => return other,
