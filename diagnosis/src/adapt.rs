@@ -1,19 +1,27 @@
 //! Adaptive tracking: how many statements of the slice, σ, the next runs track.
 //!
-//! σ starts at 2 and doubles after each recurrence of the failure. It stops growing when the best predictor is an
-//! interleaving that stayed the best over a doubling, when the whole slice is tracked and the best predictor has been
-//! seen twice, or when told to. A value or a branch that is the best so far does not end the search: it may well be the
-//! trace of something farther back that is not tracked yet.
+//! σ starts at 2 and doubles after each recurrence of the failure, so a predictor that held in two recurrences stayed
+//! while σ doubled. Tracking stops when the best predictor is an explanation that held in [`RECURRENCES`] of them and
+//! enough successful runs could have shown it. A value or a branch that is the best so far does not end the search before
+//! the whole slice is tracked: it may well be the trace of something farther back. After [`PATIENCE`] recurrences what
+//! there is has to do.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::predictor::Predictor;
 use crate::rank::Ranked;
 
 /// σ at first.
 pub const FIRST: u32 = 2;
+
+/// Recurrences in which a predictor must have held: two would be enough for a doubling, but among many interleavings
+/// one that has nothing to do with the failure is in two runs of two too often.
+const RECURRENCES: u64 = 3;
+/// Successful runs that could have shown it.
+const SUCCESSES: u64 = 5;
+/// Recurrences after which two of them are enough, and a symptom is.
+const PATIENCE: u32 = 5;
 
 /// Where the search stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,9 +30,6 @@ pub struct Adapt {
     recurrences: u32,
     /// Recurrences after which it gives up waiting for a stable predictor.
     most: u32,
-    best: Option<Predictor>,
-    /// Recurrences with `best` in front, in a row.
-    stable: u32,
 }
 
 /// What to do next.
@@ -78,8 +83,6 @@ impl Adapt {
             sigma: sigma.max(1),
             recurrences: 0,
             most: most_recurrences.max(1),
-            best: None,
-            stable: 0,
         }
     }
 
@@ -97,29 +100,26 @@ impl Adapt {
 
     /// Takes note of a run.
     pub fn ended(&mut self, run: Ended<'_>) -> Next {
-        if !run.failed {
-            return Next::Track(self.sigma);
-        }
-        self.recurrences += 1;
-        let best = run.ranked.first().filter(|best| best.counts.successful > 0);
-        let predictor = best.map(|best| &best.predictor);
-        if predictor.is_some() && predictor == self.best.as_ref() {
-            self.stable += 1;
-        } else {
-            self.stable = u32::from(predictor.is_some());
-            self.best = predictor.cloned();
-        }
         let whole = run.slice_length.is_some_and(|length| self.sigma >= length);
-        if self.stable >= 2 && best.is_some_and(|best| best.explains) {
-            return Next::Stop(Stop::Stable);
-        }
-        if whole && self.stable >= 2 {
-            return Next::Stop(Stop::Exhausted);
+        self.recurrences += u32::from(run.failed);
+        let patient = self.recurrences < PATIENCE;
+        let held = if patient { RECURRENCES } else { RECURRENCES - 1 };
+        let known = |best: &&Ranked| best.counts.failing_with >= held && best.counts.successful >= SUCCESSES;
+        if let Some(best) = run.ranked.first().filter(known) {
+            if best.explains {
+                return Next::Stop(Stop::Stable);
+            }
+            if whole {
+                return Next::Stop(Stop::Exhausted);
+            }
+            if !patient {
+                return Next::Stop(Stop::Enough);
+            }
         }
         if self.recurrences >= self.most {
             return Next::Stop(Stop::Enough);
         }
-        if !whole {
+        if run.failed && !whole {
             self.sigma = self.sigma.saturating_mul(2);
         }
         Next::Track(self.sigma)
@@ -132,80 +132,99 @@ mod tests {
     use crate::run::{Run, Shape};
     use crate::testkit::Lab;
 
-    fn order() -> (Lab, Vec<Run>) {
-        let mut lab = Lab::new(&[('m', "main"), ('a', "worker")], &[("p", Shape::Pointer)]);
-        let runs = vec![
-            lab.success("m:W1=5 a:R2=5 m:W3=0"),
-            lab.failure("m:W1=5 m:W3=0 a:R2=0", 'a', &[2]),
-        ];
-        (lab, runs)
-    }
-
-    fn ended(failed: bool, ranked: &[Ranked]) -> Ended<'_> {
+    fn ended(failed: bool, ranked: &[Ranked], slice_length: Option<u32>) -> Ended<'_> {
         Ended {
             failed,
             ranked,
-            slice_length: Some(20),
+            slice_length,
         }
+    }
+
+    /// Rankings with more and more failing runs, after `successes` successful ones.
+    fn rankings(lab: &mut Lab, good: &Run, bad: &Run, successes: usize) -> Vec<Vec<Ranked>> {
+        let mut runs = vec![good.clone(); successes];
+        (0..6)
+            .map(|_| {
+                runs.push(bad.clone());
+                lab.rank(&runs).1
+            })
+            .collect()
+    }
+
+    fn order() -> (Lab, Run, Run) {
+        let mut lab = Lab::new(&[('m', "main"), ('a', "worker")], &[("p", Shape::Pointer)]);
+        let good = lab.success("m:W1=5 a:R2=5 m:W3=0");
+        let bad = lab.failure("m:W1=5 m:W3=0 a:R2=0", 'a', &[2]);
+        (lab, good, bad)
     }
 
     #[test]
     fn sigma_doubles_until_an_explanation_stays() {
-        let (mut lab, runs) = order();
-        let (_, ranked) = lab.rank(&runs);
-        assert!(ranked[0].explains);
+        let (mut lab, good, bad) = order();
+        let ranked = rankings(&mut lab, &good, &bad, 5);
+        assert!(ranked[0][0].explains);
         let mut adapt = Adapt::new(FIRST, 10);
         assert_eq!(
-            adapt.ended(ended(false, &[])),
+            adapt.ended(ended(false, &[], None)),
             Next::Track(2),
             "a success changes nothing"
         );
-        assert_eq!(adapt.ended(ended(true, &[])), Next::Track(4));
-        assert_eq!(adapt.ended(ended(true, &ranked)), Next::Track(8));
-        assert_eq!(adapt.ended(ended(true, &ranked)), Next::Stop(Stop::Stable));
-        assert_eq!(adapt.recurrences(), 3);
+        assert_eq!(adapt.ended(ended(true, &[], None)), Next::Track(4));
+        assert_eq!(adapt.ended(ended(true, &ranked[0], None)), Next::Track(8));
+        assert_eq!(adapt.ended(ended(true, &ranked[1], None)), Next::Track(16));
+        assert_eq!(
+            adapt.ended(ended(true, &ranked[2], None)),
+            Next::Stop(Stop::Stable)
+        );
+        assert_eq!(adapt.recurrences(), 4);
+    }
+
+    #[test]
+    fn it_waits_for_successful_runs_to_compare_with() {
+        let (mut lab, good, bad) = order();
+        let few = rankings(&mut lab, &good, &bad, 1);
+        let mut adapt = Adapt::new(FIRST, 10);
+        for ranked in &few[..3] {
+            assert!(matches!(adapt.ended(ended(true, ranked, None)), Next::Track(_)));
+        }
+        let enough = rankings(&mut lab, &good, &bad, 5);
+        assert_eq!(
+            adapt.ended(ended(false, &enough[2], None)),
+            Next::Stop(Stop::Stable)
+        );
     }
 
     #[test]
     fn a_symptom_does_not_end_the_search_before_the_slice_does() {
         let mut lab = Lab::new(&[('m', "main")], &[("p", Shape::Pointer)]);
-        let runs = [lab.success("m:R2=5"), lab.failure("m:R2=0", 'm', &[2])];
-        let (_, ranked) = lab.rank(&runs);
-        assert!(!ranked[0].explains);
-        let mut adapt = Adapt::new(FIRST, 10);
-        let mut sigmas = Vec::new();
-        let stop = loop {
-            match adapt.ended(ended(true, &ranked)) {
-                Next::Track(sigma) => sigmas.push(sigma),
-                Next::Stop(stop) => break stop,
-            }
-        };
-        assert_eq!((sigmas, stop), (vec![4, 8, 16, 32], Stop::Exhausted));
+        let (good, bad) = (lab.success("m:R2=5"), lab.failure("m:R2=0", 'm', &[2]));
+        let ranked = rankings(&mut lab, &good, &bad, 5);
+        assert!(!ranked[0][0].explains);
+        for (length, sigmas, stop) in [
+            (Some(7), vec![4, 8], Stop::Exhausted),
+            (None, vec![4, 8, 16, 32], Stop::Enough),
+        ] {
+            let mut adapt = Adapt::new(FIRST, 10);
+            let mut seen = Vec::new();
+            let ended = ranked
+                .iter()
+                .find_map(|ranked| match adapt.ended(ended(true, ranked, length)) {
+                    Next::Track(sigma) => {
+                        seen.push(sigma);
+                        None
+                    }
+                    Next::Stop(stop) => Some(stop),
+                });
+            assert_eq!((seen, ended), (sigmas, Some(stop)));
+        }
     }
 
     #[test]
     fn it_waits_for_no_more_failures_than_it_was_told() {
         let mut adapt = Adapt::new(FIRST, 3);
-        let nothing = Ended {
-            failed: true,
-            ranked: &[],
-            slice_length: None,
-        };
+        let nothing = ended(true, &[], None);
         assert_eq!(adapt.ended(nothing), Next::Track(4));
         assert_eq!(adapt.ended(nothing), Next::Track(8));
         assert_eq!(adapt.ended(nothing), Next::Stop(Stop::Enough));
-    }
-
-    /// Without a run that did not fail, nothing separates and nothing can be stable.
-    #[test]
-    fn a_program_that_always_fails_is_tracked_until_told_otherwise() {
-        let (mut lab, mut runs) = order();
-        runs.retain(|run| run.failed.is_some());
-        let (_, ranked) = lab.rank(&runs);
-        let mut adapt = Adapt::new(FIRST, 4);
-        for _ in 0..3 {
-            assert!(matches!(adapt.ended(ended(true, &ranked)), Next::Track(_)));
-        }
-        assert_eq!(adapt.ended(ended(true, &ranked)), Next::Stop(Stop::Enough));
     }
 }

@@ -23,6 +23,10 @@ const MOST_KEPT: usize = 16;
 /// Recurrences that are waited for at most, for want of a stable predictor.
 const MOST_RECURRENCES: u32 = 12;
 
+/// Statements of the slice that a sketch may show although they are not tracked: the calls and thread creations that led
+/// to those that are.
+const AHEAD: u32 = 24;
+
 /// A bug under inquiry.
 pub struct Inquiry<'p, 'a> {
     program: &'p Program<'a>,
@@ -191,6 +195,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         self.ranked = rank(self.catalogue.catalogue(), &self.evidence, self.failing);
         if failed {
             self.join(writers);
+            self.tracking.read_ahead(AHEAD, &mut self.catalogue);
             self.failing_runs.push(run);
             if self.failing_runs.len() > MOST_KEPT {
                 self.failing_runs.remove(0);

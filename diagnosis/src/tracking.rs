@@ -52,8 +52,27 @@ pub struct Tracking<'p, 'a> {
 struct Joined<'p, 'a> {
     at: Pc,
     slice: Slice<'p, 'a>,
-    statements: u32,
+    /// The numbers of its statements in the catalogue, itself first.
+    statements: Vec<StatementId>,
+    /// How many of them are tracked.
+    tracked: usize,
     exhausted: bool,
+}
+
+impl Joined<'_, '_> {
+    fn read(&mut self, most: usize, program: &Program<'_>, catalogue: &mut Cataloguer) {
+        while !self.exhausted && self.statements.len() < most {
+            let Some(found) = self.slice.next() else {
+                self.exhausted = true;
+                return;
+            };
+            let id = catalogue.statement(&found.statement, program);
+            if let Some(because) = because(&found, &self.statements) {
+                catalogue.is_there_for(id, because);
+            }
+            self.statements.push(id);
+        }
+    }
 }
 
 /// The plan for a number of statements.
@@ -94,19 +113,29 @@ impl<'p, 'a> Tracking<'p, 'a> {
 
     /// Reads the slice up to so many statements.
     pub fn extend(&mut self, sigma: u32, catalogue: &mut Cataloguer) {
-        while !self.exhausted && self.statements.len() < sigma as usize {
+        self.read(sigma, catalogue);
+        // Half as many of what depends on what was found: it is at least as far away.
+        let half = sigma.div_ceil(2) as usize;
+        for joined in &mut self.joined {
+            joined.read(half, self.program, catalogue);
+            joined.tracked = half.min(joined.statements.len());
+        }
+    }
+
+    /// Reads so many statements of every slice into the catalogue without tracking more: a sketch shows how the tracked
+    /// ones were reached.
+    pub fn read_ahead(&mut self, statements: u32, catalogue: &mut Cataloguer) {
+        self.read(statements, catalogue);
+        for joined in &mut self.joined {
+            joined.read(statements as usize, self.program, catalogue);
+        }
+    }
+
+    fn read(&mut self, statements: u32, catalogue: &mut Cataloguer) {
+        while !self.exhausted && self.statements.len() < statements as usize {
             match self.slice.next() {
                 Some(found) => self.enter(&found, catalogue),
                 None => self.exhausted = true,
-            }
-        }
-        // Half as many of what depends on what was found: it is at least as far away.
-        for joined in &mut self.joined {
-            while !joined.exhausted && joined.statements < sigma.div_ceil(2) {
-                match joined.slice.next() {
-                    Some(_) => joined.statements += 1,
-                    None => joined.exhausted = true,
-                }
             }
         }
     }
@@ -117,16 +146,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
             number: found.number,
             distance: found.distance,
         };
-        let of = self.statements.get(found.because_of as usize);
-        let because = of.filter(|_| found.number > 0).map(|&of| Because {
-            of,
-            why: match found.why {
-                slicer::slice::Why::Data => Why::Data,
-                slicer::slice::Why::Control => Why::Control,
-                slicer::slice::Why::Call => Why::Call,
-                slicer::slice::Why::Thread => Why::Thread,
-            },
-        });
+        let because = because(found, &self.statements);
         catalogue.place_in_slice(id, place, because);
         self.statements.push(id);
     }
@@ -142,7 +162,8 @@ impl<'p, 'a> Tracking<'p, 'a> {
             self.joined.push(Joined {
                 at,
                 slice: Slice::new(self.program, &Criterion::instruction(at)),
-                statements: 0,
+                statements: Vec::new(),
+                tracked: 0,
                 exhausted: false,
             });
         }
@@ -173,8 +194,8 @@ impl<'p, 'a> Tracking<'p, 'a> {
         let mut plan = self.slice.plan(sigma as usize);
         let mut first = u32::try_from(self.statements.len()).unwrap_or(u32::MAX);
         for joined in &self.joined {
-            plan.join(joined.slice.plan(joined.statements as usize), first);
-            first = first.saturating_add(joined.statements);
+            plan.join(joined.slice.plan(joined.tracked), first);
+            first = first.saturating_add(u32::try_from(joined.tracked).unwrap_or(u32::MAX));
         }
         let armament = arm::arm(&plan, self.program, &self.threads);
         let needs = armament.locations.iter().map(|armed| {
@@ -204,4 +225,20 @@ impl<'p, 'a> Tracking<'p, 'a> {
         };
         Some((watched, armed.spec.clone()))
     }
+}
+
+/// What a statement of a slice is there for, by the numbers of the slice's statements in the catalogue.
+fn because(found: &SliceStatement, statements: &[StatementId]) -> Option<Because> {
+    let of = statements
+        .get(found.because_of as usize)
+        .filter(|_| found.number > 0)?;
+    Some(Because {
+        of: *of,
+        why: match found.why {
+            slicer::slice::Why::Data => Why::Data,
+            slicer::slice::Why::Control => Why::Control,
+            slicer::slice::Why::Call => Why::Call,
+            slicer::slice::Why::Thread => Why::Thread,
+        },
+    })
 }

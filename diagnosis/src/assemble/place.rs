@@ -40,7 +40,7 @@ pub(super) fn place(catalogue: &Catalogue, run: &Run, mut picks: Vec<Pick>) -> (
             id
         });
         let number = u32::try_from(steps.len()).unwrap_or(u32::MAX);
-        let unordered_after = unordered(run, &picks, pick).filter(|known| known + 1 < number);
+        let unordered_after = unordered(run, &picks, pick);
         steps.push(Step {
             n: number,
             thread: lane,
@@ -102,23 +102,22 @@ fn key(catalogue: &Catalogue, run: &Run, picks: &[Pick], pick: &Pick) -> (bool, 
     (false, usize::MAX, u32::MAX / 2 - depth)
 }
 
-/// Up to which step the others are known to have come before an uncertain one: the last of another thread that is
-/// certain.
+/// Up to which step the others are known to have come before one whose place is uncertain: events that are uncertain side
+/// by side have no order across threads. `None` where all are.
 fn unordered(run: &Run, picks: &[Pick], pick: &Pick) -> Option<u32> {
     let event = pick.event.filter(|_| !pick.failing)?;
-    let uncertain = |event: usize| run.events.get(event).is_some_and(|event| event.uncertain);
-    if !uncertain(event) {
+    let certain = |event: &crate::run::Event| !event.uncertain;
+    if run.events.get(event).is_none_or(certain) {
         return None;
     }
-    let mut before = picks.iter().enumerate().filter(|(_, other)| {
-        other.event.is_some_and(|other| other < event)
-            && (other.thread == pick.thread || other.event.is_some_and(|e| !uncertain(e)))
-    });
-    Some(
-        before
-            .next_back()
-            .map_or(0, |(at, _)| u32::try_from(at).unwrap_or(u32::MAX)),
-    )
+    let block = run.events[..event]
+        .iter()
+        .rposition(certain)
+        .map_or(0, |at| at + 1);
+    let open = picks.iter().position(|other| {
+        other.thread != pick.thread && other.event.is_some_and(|other| (block..event).contains(&other))
+    })?;
+    Some(u32::try_from(open.saturating_sub(1)).unwrap_or(u32::MAX))
 }
 
 fn step(catalogue: &Catalogue, run: &Run, pick: &Pick) -> Step {

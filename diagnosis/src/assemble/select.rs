@@ -22,7 +22,7 @@ use crate::evidence::Evidence;
 use crate::predictor::Predictor;
 use crate::predictor::extract::locate;
 use crate::rank::{Ranked, expected_writes};
-use crate::run::{Access, Because, Catalogue, Run, StatementId, ThreadIx, What};
+use crate::run::{Access, Because, Catalogue, Run, RunThread, StatementId, ThreadIx, What};
 use crate::sketch::Why;
 
 /// A step before it has a place.
@@ -64,6 +64,7 @@ pub(super) fn select(catalogue: &Catalogue, evidence: &Evidence, ranked: &[Ranke
     let failing = selection.failing_thread();
     let across = best
         .is_some_and(|best| !matches!(best.predictor, Predictor::Value { .. } | Predictor::Branch { .. }));
+    selection.waits();
     selection.what_was_true_before(&instance, across);
     selection.how_the_failing_thread_learns(failing, &instance);
     selection.connections(failing);
@@ -141,8 +142,30 @@ impl Selection<'_> {
         wanted.is_some() && self.picks.values().any(|pick| line(pick.statement) == wanted)
     }
 
+    /// The thread that failed. Of a hang, the one that is at the failing statement: whichever thread was looked at first
+    /// may only wait for it.
     fn failing_thread(&self) -> Option<ThreadIx> {
-        self.run.failed.and_then(|failed| failed.thread)
+        let failed = self.run.failed?;
+        let there = |thread: &RunThread| thread.stack.first() == Some(&failed.statement);
+        let stuck = self.run.threads.iter().position(there).filter(|_| failed.hang);
+        stuck
+            .and_then(|at| u32::try_from(at).ok())
+            .map(ThreadIx)
+            .or(failed.thread)
+    }
+
+    /// Of a hang, where each thread waits.
+    fn waits(&mut self) {
+        if !self.run.failed.is_some_and(|failed| failed.hang) {
+            return;
+        }
+        for at in 0..self.run.threads.len() {
+            let wait = self.run.threads[at].stack.first().copied();
+            let shown = |statement: &StatementId| self.distance(*statement) == Some(0);
+            if let (Some(wait), Ok(at)) = (wait.filter(shown), u32::try_from(at)) {
+                self.take(ThreadIx(at), wait, None);
+            }
+        }
     }
 
     fn take_event(&mut self, event: usize, rank: Option<u32>) {
@@ -215,11 +238,13 @@ impl Selection<'_> {
         })
     }
 
-    /// Rule 4: the failing thread's last access, by each statement of the slice, to what the race was about.
+    /// Rule 4: the failing thread's last access, by each statement, to what the race was about; while the race was not over,
+    /// by those of the slice.
     fn how_the_failing_thread_learns(&mut self, failing: Option<ThreadIx>, instance: &[usize]) {
         let (Some(failing), Some(&first)) = (failing, instance.iter().min()) else {
             return;
         };
+        let end = instance.iter().max().copied().unwrap_or(first);
         let places: BTreeSet<_> = instance
             .iter()
             .filter_map(|&event| self.access(event))
@@ -230,7 +255,7 @@ impl Selection<'_> {
             if let Some((thread, statement, access)) = self.access(event)
                 && thread == failing
                 && places.contains(&(access.location, access.addr))
-                && self.distance(statement).is_some()
+                && (event > end || self.distance(statement).is_some())
             {
                 last.insert(statement, event);
             }
@@ -262,13 +287,16 @@ impl Selection<'_> {
                 && because.of != failed.statement
                 && steps < self.catalogue.statements.len()
             {
+                let inner = statement;
                 statement = because.of;
                 steps += 1;
+                // What a call returned is used where it was called.
+                let call = self.function(inner) != self.function(statement);
                 let hands_on = self
                     .because(statement)
                     .is_none_or(|because| because.why == Why::Data);
                 let watched = self.accesses_in_run(thread, statement);
-                if !hands_on || watched {
+                if !hands_on || watched || call {
                     connected.insert(statement);
                     self.take(
                         thread,
@@ -278,11 +306,7 @@ impl Selection<'_> {
                 }
             }
         }
-        for number in 0..self.catalogue.statements.len() {
-            let Ok(number) = u32::try_from(number) else {
-                return;
-            };
-            let statement = StatementId(number);
+        for statement in self.statements() {
             let decides = self
                 .because(statement)
                 .is_some_and(|because| because.why == Why::Control && connected.contains(&because.of));
@@ -387,33 +411,43 @@ impl Selection<'_> {
         }
     }
 
+    /// The call in the thread's start routine that led to its accesses, where the slice of one of them found it.
     fn calls_of_accesses(&mut self, thread: ThreadIx) {
+        let Some(role) = self
+            .run
+            .threads
+            .get(thread.0 as usize)
+            .map(|thread| thread.role.clone())
+        else {
+            return;
+        };
         let own: BTreeSet<StatementId> = self
             .picks
             .values()
             .filter(|pick| pick.thread == thread)
             .map(|pick| pick.statement)
             .collect();
-        let functions: BTreeSet<String> = own
-            .iter()
-            .filter_map(|statement| self.function(*statement))
-            .map(str::to_owned)
-            .collect();
-        for number in 0..self.catalogue.statements.len() {
-            let Ok(number) = u32::try_from(number) else {
-                return;
-            };
-            let call = StatementId(number);
-            let Some(because) = self.because(call).filter(|because| because.why == Why::Call) else {
+        for call in self.statements() {
+            if self.function(call) != Some(&*role) || own.contains(&call) {
                 continue;
-            };
-            let enters = self
-                .function(because.of)
-                .is_some_and(|function| functions.contains(function));
-            if enters && own.contains(&because.of) {
-                self.take(thread, call, Some(because.of));
+            }
+            let mut at = call;
+            let mut steps = 0;
+            while let Some(because) = self.because(at).filter(|because| because.why == Why::Call)
+                && steps < self.catalogue.statements.len()
+            {
+                at = because.of;
+                steps += 1;
+                if own.contains(&at) {
+                    self.take(thread, call, Some(at));
+                    break;
+                }
             }
         }
+    }
+
+    fn statements(&self) -> impl Iterator<Item = StatementId> + use<> {
+        (0..u32::try_from(self.catalogue.statements.len()).unwrap_or(u32::MAX)).map(StatementId)
     }
 
     /// Rule 7.
@@ -426,11 +460,7 @@ impl Selection<'_> {
                 .map(|thread| thread.role.clone())
         };
         roles.extend(with_steps.iter().filter_map(role));
-        for number in 0..self.catalogue.statements.len() {
-            let Ok(number) = u32::try_from(number) else {
-                return;
-            };
-            let creation = StatementId(number);
+        for creation in self.statements() {
             let Some(because) = self
                 .because(creation)
                 .filter(|because| because.why == Why::Thread)
@@ -454,18 +484,32 @@ impl Selection<'_> {
             };
             self.take(creator, creation, None);
             self.at_start(creator, creation, created);
-            // Where the created thread takes what it was given.
-            let mut statement = because.of;
-            while let Some(next) = self.because(statement)
-                && !self.has(created, statement)
-                && !self.has_line(statement)
-            {
-                self.take(created, statement, Some(next.of));
+            self.argument(created);
+        }
+    }
+
+    /// Where a created thread takes what it was given: in its start routine, for what it does later.
+    fn argument(&mut self, created: ThreadIx) {
+        let Some(role) = self
+            .run
+            .threads
+            .get(created.0 as usize)
+            .map(|thread| thread.role.clone())
+        else {
+            return;
+        };
+        for statement in self.statements() {
+            let takes = self
+                .because(statement)
+                .is_some_and(|because| because.why == Why::Data && self.has(created, because.of));
+            let in_slice = self.distance(statement).is_some();
+            if takes && in_slice && self.function(statement) == Some(&*role) && !self.has_line(statement) {
+                self.take(
+                    created,
+                    statement,
+                    self.because(statement).map(|because| because.of),
+                );
                 self.at_start(created, statement, created);
-                statement = next.of;
-                if next.why != Why::Data {
-                    break;
-                }
             }
         }
     }
@@ -523,46 +567,22 @@ impl Selection<'_> {
         let (Some(failed), Some(thread)) = (self.run.failed, failing) else {
             return;
         };
-        let from = (thread, failed.statement, None);
-        let last = self
-            .picks
-            .range(from..)
-            .take_while(|((t, s, _), _)| (*t, *s) == (thread, failed.statement))
-            .map(|(key, _)| *key)
-            .last();
-        let last_event = self.run.events.iter().rposition(|event| event.thread == thread);
-        let key = match last {
-            Some(key)
-                if key.2.is_none()
-                    || key.2 == last_event
-                    || self.last_at(thread, failed.statement) == key.2 =>
-            {
-                key
-            }
-            _ => {
-                let event = self.last_at(thread, failed.statement);
-                let key = (thread, failed.statement, event);
-                self.picks.entry(key).or_insert(Pick {
-                    thread,
-                    statement: failed.statement,
-                    event,
-                    before: None,
-                    starts: None,
-                    rank: None,
-                    failing: true,
-                });
-                key
-            }
-        };
+        // An event is the failure's own if the thread did nothing that was seen after it.
+        let last = self.run.events.iter().rposition(|event| event.thread == thread);
+        let event = last.filter(|&at| self.run.events[at].statement == failed.statement);
+        let key = (thread, failed.statement, event);
+        self.picks.remove(&(thread, failed.statement, None));
+        self.picks.entry(key).or_insert(Pick {
+            thread,
+            statement: failed.statement,
+            event,
+            before: None,
+            starts: None,
+            rank: None,
+            failing: true,
+        });
         if let Some(pick) = self.picks.get_mut(&key) {
             pick.failing = true;
         }
-    }
-
-    fn last_at(&self, thread: ThreadIx, statement: StatementId) -> Option<usize> {
-        self.run
-            .events
-            .iter()
-            .rposition(|event| (event.thread, event.statement) == (thread, statement))
     }
 }

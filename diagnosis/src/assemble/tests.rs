@@ -143,12 +143,13 @@ fn without_a_tracked_failure_the_slice_is_shown() {
 }
 
 #[test]
-fn an_uncertain_place_looks_uncertain() {
+fn an_uncertain_order_is_not_claimed() {
     let (mut lab, mut runs) = queue();
     for run in &mut runs {
         if run.failed.is_some() {
             let at = run.events.len() - 2;
             run.events[at].uncertain = true;
+            run.events[at + 1].uncertain = true;
         }
     }
     let (evidence, ranked) = lab.rank(&runs);
@@ -251,5 +252,34 @@ fn a_deadlock_shows_every_thread_of_the_cycle() {
             "writer:47 RW",
             "checkpointer:73 RW"
         ]
+    );
+}
+
+#[test]
+fn an_uncertain_place_looks_uncertain() {
+    let mut lab = Lab::new(
+        &[('w', "writer"), ('c', "checkpointer")],
+        &[("db", Shape::Unknown), ("cache", Shape::Unknown)],
+    );
+    lab.slice(73, 0, None);
+    let good = "w:RW45=1 w:RW47=1@cache w:W52=0@cache w:W53=0 c:RW71=1@cache c:RW73=1 c:W78=0 c:W79=0@cache";
+    let bad = "w:RW45=1? c:RW71=1@cache? w:RW47=2@cache c:RW73=2";
+    let stacks: [(char, &[u32]); 2] = [('c', &[73]), ('w', &[47])];
+    let runs = [lab.success(good), lab.hang(bad, &stacks)];
+    let sketch = sketch(&mut lab, &runs);
+    assert_eq!(
+        steps(&sketch),
+        [
+            "writer:45 RW",
+            "checkpointer:71 RW",
+            "writer:47 RW",
+            "checkpointer:73 RW"
+        ]
+    );
+    let unordered: Vec<_> = sketch.steps.iter().map(|step| step.unordered_after).collect();
+    assert_eq!(
+        unordered,
+        [None, Some(0), None, None],
+        "which lock was taken first is not known"
     );
 }

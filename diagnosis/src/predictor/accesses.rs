@@ -1,6 +1,10 @@
 //! The accesses of a run, by location and address, each statement's read-then-write made one.
+//!
+//! An event whose place among other threads' events is uncertain can change places with those beside it that are
+//! uncertain, too: a block of such events has no order across threads, but it has one towards everything before and after
+//! it. And what an access met can still tell: a read that returned what only one write of the block left came after it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::run::{AccessKind, LocationId, Run, StatementId, ThreadIx, What};
 
@@ -14,7 +18,28 @@ pub(crate) struct Touch {
     pub kind: AccessKind,
     pub value: Option<u64>,
     pub before: Option<u64>,
-    pub uncertain: bool,
+    /// The block of events without an order that it is in, if it is in one.
+    pub block: Option<usize>,
+    /// It is a write that changed the value, and no other write of its block left what it found or what it left.
+    pub telling: bool,
+}
+
+impl Touch {
+    /// What it found.
+    fn met(&self) -> Option<u64> {
+        match self.kind {
+            AccessKind::Read => self.value,
+            AccessKind::Write | AccessKind::ReadWrite => self.before,
+        }
+    }
+
+    /// Whether it is certain that this came before one that is listed after it.
+    pub fn certainly_before(&self, later: &Self) -> bool {
+        let ordered = self.thread == later.thread || self.block.is_none() || self.block != later.block;
+        let seen = self.telling && later.met() == self.value;
+        let not_seen_yet = later.telling && self.value == later.before;
+        ordered || seen || not_seen_yet
+    }
 }
 
 /// The accesses at every address, by the location that they are about. Events of locations that the run does not say it
@@ -22,7 +47,9 @@ pub(crate) struct Touch {
 /// first of its locations.
 pub(crate) fn by_address(run: &Run) -> BTreeMap<(LocationId, u64), Vec<Touch>> {
     let mut all: BTreeMap<u64, (LocationId, Vec<Touch>)> = BTreeMap::new();
+    let mut block = None;
     for (event, happened) in run.events.iter().enumerate() {
+        block = happened.uncertain.then(|| block.unwrap_or(event));
         let What::Access(access) = happened.what else {
             continue;
         };
@@ -38,14 +65,15 @@ pub(crate) fn by_address(run: &Run) -> BTreeMap<(LocationId, u64), Vec<Touch>> {
             kind: access.kind,
             value: access.value,
             before: access.before,
-            uncertain: happened.uncertain,
+            block,
+            telling: false,
         };
         match touches.last_mut() {
             Some(last) if continues(last, &touch) => {
                 *last = Touch {
                     kind: AccessKind::ReadWrite,
                     before: last.value,
-                    uncertain: last.uncertain || touch.uncertain,
+                    block: last.block.or(touch.block),
                     ..touch
                 };
             }
@@ -53,8 +81,25 @@ pub(crate) fn by_address(run: &Run) -> BTreeMap<(LocationId, u64), Vec<Touch>> {
         }
     }
     all.into_iter()
-        .map(|(addr, (location, touches))| ((location, addr), touches))
+        .map(|(addr, (location, mut touches))| {
+            find_telling(&mut touches);
+            ((location, addr), touches)
+        })
         .collect()
+}
+
+fn find_telling(touches: &mut [Touch]) {
+    let mut left: HashMap<(usize, u64), u32> = HashMap::new();
+    let writes = touches.iter().filter(|touch| touch.kind.writes());
+    for (block, value) in writes.filter_map(|touch| touch.block.zip(touch.value)) {
+        *left.entry((block, value)).or_default() += 1;
+    }
+    for touch in touches.iter_mut().filter(|touch| touch.kind.writes()) {
+        if let (Some(block), Some(before), Some(value)) = (touch.block, touch.before, touch.value) {
+            let times = |value| left.get(&(block, value)).copied().unwrap_or_default();
+            touch.telling = before != value && times(value) == 1 && times(before) == 0;
+        }
+    }
 }
 
 /// Whether `write` is the second half of what a statement began with `read`.

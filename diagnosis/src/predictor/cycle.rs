@@ -48,9 +48,7 @@ pub(crate) fn find(
         if !whole || cycle.iter().any(|edge| edge.wants.thread < start) {
             continue;
         }
-        let certain = cycle
-            .iter()
-            .all(|edge| !edge.wants.uncertain && !edge.holder.uncertain);
+        let certain = cycle.iter().all(|edge| edge.holder.certainly_before(&edge.wants));
         let least = (0..cycle.len())
             .min_by_key(|&at| (cycle[at].location, actor(&cycle[at].wants)))
             .unwrap_or(0);

@@ -192,7 +192,7 @@ type Doer = (ThreadIx, StatementId);
 fn orders(list: &[Touch]) -> Vec<(Doer, Doer)> {
     let mut spans: Vec<(Doer, usize, usize)> = Vec::new();
     let mut places: HashMap<Doer, usize> = HashMap::new();
-    for touch in list.iter().filter(|touch| !touch.uncertain) {
+    for touch in list.iter().filter(|touch| touch.block.is_none()) {
         let doer = (touch.thread, touch.statement);
         if let Some(&place) = places.get(&doer) {
             if let Some(span) = spans.get_mut(place) {

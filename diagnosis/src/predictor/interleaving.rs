@@ -68,7 +68,7 @@ impl Pass<'_> {
     fn order(&self, state: &State, touch: &Touch, out: &mut impl Found) {
         let foreign = |other: &&Touch| other.thread != touch.thread;
         let mut emit = |pattern, first: &Touch| {
-            let certain = !first.uncertain && !touch.uncertain;
+            let certain = first.certainly_before(touch);
             let events = [first.event, touch.event];
             out.found(self.pair(pattern, first, touch), &events, certain);
         };
@@ -91,13 +91,13 @@ impl Pass<'_> {
                 location: self.location,
                 read: self.actor(touch),
             };
-            out.found(unwritten, &[touch.event], !touch.uncertain);
+            out.found(unwritten, &[touch.event], touch.block.is_none());
         }
     }
 
     /// Where the order of two neighbours is not certain, the predictors that would hold in the other order may hold.
     fn the_other_way_round(&self, one: &Touch, next: &Touch, out: &mut impl Found) {
-        if one.thread == next.thread || !(one.uncertain && next.uncertain) {
+        if one.certainly_before(next) {
             return;
         }
         let kinds = [
@@ -133,7 +133,7 @@ impl Pass<'_> {
                 between: self.actor(other),
                 second: self.actor(touch),
             };
-            let certain = !own.uncertain && !other.uncertain && !touch.uncertain;
+            let certain = own.certainly_before(other) && other.certainly_before(touch);
             out.found(predictor, &[own.event, other.event, touch.event], certain);
         }
     }

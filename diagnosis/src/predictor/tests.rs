@@ -78,7 +78,8 @@ fn by_definition(run: &Run) -> BTreeMap<Predictor, bool> {
             role: ROLES[touch.thread.0 as usize].into(),
         };
         let mut add = |predictor, touches: &[&Touch]| {
-            let certain = touches.iter().all(|touch| !touch.uncertain);
+            let alone = touches.len() > 1 || touches[0].block.is_none();
+            let certain = alone && touches.windows(2).all(|pair| pair[0].certainly_before(pair[1]));
             *all.entry(predictor).or_default() |= certain;
         };
         for (j, second) in list.iter().enumerate() {
@@ -209,6 +210,30 @@ fn an_uncertain_order_is_no_fact_either_way() {
         .collect();
     assert!(held(&lab, &run).is_empty(), "{:?}", held(&lab, &run));
     assert_eq!(names, ["WR", "RW"]);
+}
+
+#[test]
+fn what_was_read_tells_the_order_that_times_leave_open() {
+    let mut lab = Lab::new(&[('a', "main"), ('b', "worker")], &[("n", Shape::Signed)]);
+    let mut run = lab.success("a:W1=7 a:W4=1? b:R2=1? b:R3=1");
+    if let What::Access(access) = &mut run.events[1].what {
+        access.before = Some(7);
+    }
+    assert_eq!(held(&lab, &run), ["WR 4 2", "WR 4 3"]);
+}
+
+#[test]
+fn what_is_uncertain_among_its_neighbours_is_certain_towards_the_rest() {
+    let mut lab = Lab::new(
+        &[('a', "main"), ('b', "worker")],
+        &[("n", Shape::Signed), ("m", Shape::Signed)],
+    );
+    let run = lab.success("b:R1=7 a:W2=1? b:R5=3@m? b:R3=1");
+    assert!(
+        held(&lab, &run).contains(&"RWR 1 2 3".to_owned()),
+        "{:?}",
+        held(&lab, &run)
+    );
 }
 
 #[test]

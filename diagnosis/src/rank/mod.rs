@@ -1,6 +1,7 @@
 //! Which predictor is the root cause.
 //!
-//! Predictors are ranked by their F-measure (β = 0.5), compared exactly. Many tie: if a thread reads a pointer that
+//! Predictors are ranked by their F-measure (β = 0.5), compared exactly. One that no successful run could have shown comes
+//! after all that some could: that it holds in failing runs alone is not known. Many tie: if a thread reads a pointer that
 //! another one has cleared, then the order of the two, the null that was read and the branch that was taken because of it all
 //! separate failing from successful runs perfectly. What people call the cause is found among them by these rules, in
 //! this order.
@@ -83,9 +84,11 @@ pub fn rank(catalogue: &Catalogue, evidence: &Evidence, failing: StatementId) ->
         .predictors()
         .filter_map(|predictor| judge.standing(predictor))
         .collect();
+    let silent = |ranked: &Ranked| ranked.counts.successful == 0;
     ranked.sort_by(|a, b| {
-        b.counts
-            .compare_f(&a.counts)
+        silent(a)
+            .cmp(&silent(b))
+            .then_with(|| b.counts.compare_f(&a.counts))
             .then_with(|| a.standing.compare(&b.standing))
             .then_with(|| a.predictor.cmp(&b.predictor))
     });

@@ -102,6 +102,16 @@ impl Cataloguer {
         }
     }
 
+    /// Notes what a statement outside the slice is there for, unless that is known.
+    pub fn is_there_for(&mut self, statement: StatementId, because: Because) {
+        if let Some(info) = self.catalogue.statements.get_mut(statement.0 as usize)
+            && info.slice.is_none()
+            && because.of != statement
+        {
+            info.because.get_or_insert(because);
+        }
+    }
+
     /// The number of a watched location.
     pub fn location(&mut self, watched: &WatchedRecord, program: &Program<'_>) -> LocationId {
         let key = (watched.module.clone(), watched.access.0, watched.width);
@@ -109,6 +119,16 @@ impl Cataloguer {
             return known;
         }
         let name = access_name(watched, program);
+        // The same field that several statements access is one location.
+        let same = |info: &LocationInfo| {
+            let path = name.as_ref().map(|name| name.path.as_str());
+            path.is_some() && info.variable.as_deref() == path && info.width == watched.width
+        };
+        if let Some(at) = self.catalogue.locations.iter().position(same) {
+            let number = LocationId(count(at));
+            self.locations.insert(key, number);
+            return number;
+        }
         let number = LocationId(count(self.catalogue.locations.len()));
         self.catalogue.locations.push(LocationInfo {
             variable: name.as_ref().map(|name| name.path.as_str().into()),
