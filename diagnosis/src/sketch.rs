@@ -45,9 +45,14 @@ impl Sketch {
         let frames = self.failure.stacks.iter_mut().flatten();
         frames.for_each(|frame| change(&mut frame.statement));
         self.steps.iter_mut().for_each(|step| change(&mut step.statement));
-        let predictors = self.predictors.iter_mut();
-        let statements = predictors.flat_map(|predictor| &mut predictor.statements);
-        statements.for_each(|of| change(&mut of.statement));
+        for predictor in &mut self.predictors {
+            let statements = predictor.statements.iter_mut().chain(&mut predictor.missing);
+            statements.for_each(|of| change(&mut of.statement));
+            if let Some(examples) = &mut predictor.examples {
+                let steps = examples.failing.iter_mut().chain(&mut examples.successful);
+                steps.for_each(|step| change(&mut step.statement));
+            }
+        }
     }
 }
 

@@ -9,6 +9,7 @@ pub mod model;
 pub mod sketch;
 pub mod term;
 pub mod text;
+mod unwatched;
 pub mod watch;
 
 pub use model::{

@@ -150,6 +150,20 @@ fn a_sketch_on_a_terminal() {
     );
 }
 
+/// The JSON has everything that the terminal shows.
+#[test]
+fn a_sketch_that_was_kept() {
+    let text = json::static_sketch(&sketch()).expect("plain data");
+    let kept: diagnosis::sketch::Sketch = serde_json::from_str(&text).expect("it is a sketch");
+    check("sketch.txt", &sketch_render::sketch::term(&kept, PLAIN));
+    check("sketch.md", &sketch_render::sketch::markdown(&kept));
+    check("sketch.html", &sketch_render::sketch::html(&kept));
+    check(
+        "sketch.sarif",
+        &sketch_render::sketch::sarif(&kept).expect("plain data"),
+    );
+}
+
 #[test]
 fn a_sketch_as_json() {
     check(

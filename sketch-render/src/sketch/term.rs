@@ -8,6 +8,7 @@ use diagnosis::sketch::{Predictor, PredictorStatement, Sketch};
 use super::figures::{figures, kind};
 use super::names::short;
 use super::{columns, view, words};
+use crate::model::StaticSketch;
 use crate::term::Terminal;
 use crate::text::{base_name, cut, pad, plain_start, width, wrap};
 
@@ -19,6 +20,9 @@ const LONGEST_NOTE: usize = 1000;
 /// A sketch on a terminal.
 #[must_use]
 pub fn term(sketch: &Sketch, terminal: Terminal) -> String {
+    if view::is_static(sketch) {
+        return crate::term::static_sketch(&StaticSketch::from(sketch), terminal);
+    }
     let mut out = String::new();
     for line in wrap(&words::sentence(sketch).plain(), terminal.width) {
         let _ = writeln!(out, "{}", terminal.strong(&line));

@@ -108,7 +108,9 @@ fn role_of(sketch: &Sketch, thread: u32) -> Option<&str> {
     thread.role.as_deref()
 }
 
-fn same_place(one: &StatementRef, other: &StatementRef) -> bool {
+/// Whether two statements are the same: by line where both have one, as the instruction may be another.
+#[must_use]
+pub fn same_place(one: &StatementRef, other: &StatementRef) -> bool {
     let lines = |statement: &StatementRef| statement.file.is_some() && statement.line.is_some();
     if lines(one) && lines(other) {
         one.file == other.file && one.line == other.line && one.function == other.function
@@ -138,7 +140,8 @@ pub fn effect(step: &Step) -> Option<String> {
 #[must_use]
 pub fn effect_in(step: &Step, columns: usize) -> Option<String> {
     let value = step.value.as_ref().map(value);
-    let rest = value.as_deref().map_or(1, width) + " RW = ".len();
+    let letters = step.access.map_or(0, |access| letter(access).len() + 1);
+    let rest = value.as_deref().map_or(1, width) + " = ".len() + letters;
     let room = columns.saturating_sub(rest).max(8);
     let variable = step.variable.as_deref().map(|name| short(name, room));
     let access = step.access.map(letter);

@@ -144,17 +144,23 @@ fn branch(predictor: &Predictor) -> Phrase {
 }
 
 fn value(predictor: &Predictor) -> Phrase {
-    let variable = short(predictor.variable.as_deref().unwrap_or("a value"), NAME);
+    const LAST: &str = " (last)";
+    let variable = predictor.variable.as_deref().map(|name| short(name, NAME));
     let predicate = plain_start(predictor.predicate.as_deref().unwrap_or("unusual"), NAME);
+    let (predicate, found) = match predicate.strip_suffix(LAST) {
+        Some(predicate) => (predicate.to_owned(), "last found"),
+        None => (predicate, "found"),
+    };
     let at = predictor.statements.first();
     let phrase = match at {
-        Some(at) => Phrase::default().text(format!("{} found ", short(&at.thread_role, NAME))),
+        Some(at) => Phrase::default().text(format!("{} {found} ", short(&at.thread_role, NAME))),
         None => Phrase::default(),
     };
-    let phrase = if predicate.starts_with(|c: char| c.is_ascii_punctuation()) {
-        phrase.code(format!("{variable} {predicate}"))
-    } else {
-        phrase.code(variable).text(format!(" {predicate}"))
+    let operator = predicate.starts_with(|c: char| c.is_ascii_punctuation());
+    let phrase = match (variable, operator) {
+        (Some(variable), true) => phrase.code(format!("{variable} {predicate}")),
+        (Some(variable), false) => phrase.code(variable).text(format!(" {predicate}")),
+        (None, _) => phrase.text("memory without a name ").code(predicate),
     };
     match at {
         Some(at) => phrase

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use diagnosis::sketch::{PredictorKind, Sketch, Step};
+use diagnosis::sketch::{PredictorKind, Sketch, Step, Why};
 
 use super::markup::{effect, escaped, place};
 use super::sources;
@@ -43,7 +43,12 @@ pub(super) fn section(out: &mut String, sketch: &Sketch) {
             "<th scope=\"col\"><button class=\"follow c{}\" data-k=\"t\" data-i=\"{}\">{}</button></th>",
             at % COLOURS,
             lane.thread,
-            super::markup::name(&lane.name, 40)
+            // Without runs the only lane is no thread: a slice goes through all of them.
+            if view::is_static(sketch) {
+                "statement".to_owned()
+            } else {
+                super::markup::name(&lane.name, 40)
+            }
         );
     }
     out.push_str("<th class=\"v\" scope=\"col\">value</th></tr></thead>\n");
@@ -80,8 +85,11 @@ fn bar(out: &mut String, sketch: &Sketch, prefix: usize) {
         let steps = if prefix == 1 { "step" } else { "steps" };
         let _ = write!(
             out,
-            "<label><input type=\"checkbox\" id=\"prefix\"{open}> show the {prefix} {steps} before</label>"
+            "<label><input type=\"checkbox\" id=\"prefix\"{open}> show the {prefix} {steps} before</label> <kbd>p</kbd>"
         );
+    }
+    if view::is_static(sketch) {
+        out.push_str("<span>what the failing statement depends on, nearest last; no run was watched, so this is no order of execution</span>");
     }
     let any = |holds: fn(&Step) -> bool| sketch.steps.iter().any(holds);
     if any(|step| step.unordered_after.is_some()) {
@@ -92,7 +100,7 @@ fn bar(out: &mut String, sketch: &Sketch, prefix: usize) {
     }
     out.push_str(
         "<span class=\"keys\"><kbd>j</kbd> <kbd>k</kbd> steps · <kbd>a</kbd> along the arrow · <kbd>v</kbd> same variable · \
-         <kbd>t</kbd> same thread · <kbd>f</kbd> follow · <kbd>c</kbd> source · <kbd>p</kbd> before</span>\
+         <kbd>t</kbd> same thread · <kbd>f</kbd> follow · <kbd>c</kbd> source</span>\
          <span class=\"now\" role=\"status\"></span></div>\n",
     );
 }
@@ -158,7 +166,32 @@ fn row(
         }
         out.push_str("</td>");
     }
-    let _ = writeln!(out, "<td class=\"v\">{}</td></tr>", effect(step, variable));
+    let mut effect = effect(step, variable);
+    if let (Some(why), Some(distance)) = (step.why.filter(|_| !step.failing), step.distance) {
+        let _ = write!(
+            effect,
+            "<span class=\"soft\">{}, distance {distance}</span>",
+            reason(why)
+        );
+    }
+    for named in &step.statement.accesses {
+        let letter = view::letter(named.access);
+        let name = super::markup::name(&named.variable, 40);
+        let _ = write!(
+            effect,
+            " <span class=\"acc {letter}\">{letter}</span> <code>{name}</code>"
+        );
+    }
+    let _ = writeln!(out, "<td class=\"v\">{effect}</td></tr>");
+}
+
+fn reason(why: Why) -> &'static str {
+    match why {
+        Why::Data => "data",
+        Why::Control => "control",
+        Why::Call => "call",
+        Why::Thread => "thread",
+    }
 }
 
 fn cell(out: &mut String, step: &Step, (at, lane): (usize, &Lane), sources: &sources::Index) {

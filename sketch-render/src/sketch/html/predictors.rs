@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use diagnosis::sketch::{Predictor, Sketch, Step};
+use diagnosis::sketch::{Predictor, PredictorStatement, Sketch, Step};
 
 use super::lanes::COLOURS;
 use super::markup::{effect, escaped, name, phrase, place};
@@ -50,15 +50,15 @@ fn sides(out: &mut String, sketch: &Sketch, predictor: &Predictor) {
         .collect();
     let failing = if failing.is_empty() { &own } else { failing };
     let counts = [predictor.failing_with, predictor.failing];
-    side(out, sketch, ("f", "Failing"), counts, failing);
+    side(out, (sketch, predictor), ("f", "Failing"), counts, failing);
     let counts = [predictor.successful_with, predictor.successful];
-    side(out, sketch, ("s", "Successful"), counts, successful);
+    side(out, (sketch, predictor), ("s", "Successful"), counts, successful);
     out.push_str("</div>\n");
 }
 
 fn side(
     out: &mut String,
-    sketch: &Sketch,
+    (sketch, predictor): (&Sketch, &Predictor),
     (class, title): (&str, &str),
     [with, all]: [u64; 2],
     steps: &[Step],
@@ -80,10 +80,9 @@ fn side(
         out.push_str("<ol>");
         let lanes = view::lanes(sketch);
         for step in steps.iter().take(MOST_STEPS) {
-            let lane = lanes.iter().position(|lane| lane.thread == step.thread);
-            let who = lane
-                .and_then(|at| lanes.get(at))
-                .map_or("", |lane| lane.name.as_str());
+            let role = role(sketch, predictor, step);
+            let lane = lanes.iter().position(|lane| lane.role.as_deref() == Some(role));
+            let who = if role.is_empty() { "unknown thread" } else { role };
             let _ = write!(
                 out,
                 "<li class=\"mini\"><span class=\"who c{}\">{}</span><span><code>{}</code><br>{} <small>{}</small></span></li>",
@@ -97,6 +96,19 @@ fn side(
         out.push_str("</ol>");
     }
     out.push_str("</div>\n");
+}
+
+/// An example is of another run than the sketch, and its threads have that run's numbers: who it was is known by
+/// the statement.
+fn role<'s>(sketch: &'s Sketch, predictor: &'s Predictor, step: &Step) -> &'s str {
+    let same = |statement: &&PredictorStatement| view::same_place(&statement.statement, &step.statement);
+    let thread = || sketch.threads.iter().find(|thread| thread.id == step.thread);
+    match predictor.statements.iter().chain(&predictor.missing).find(same) {
+        Some(statement) => &statement.thread_role,
+        None => thread()
+            .and_then(|thread| thread.role.as_deref())
+            .unwrap_or_default(),
+    }
 }
 
 fn table(out: &mut String, sketch: &Sketch) {
