@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::evidence::Evidence;
 use crate::predictor::Predictor;
+use crate::predictor::cycle::{Blocked, blocked};
 use crate::predictor::extract::locate;
 use crate::rank::{Ranked, expected_writes};
 use crate::run::{Access, Because, Catalogue, Run, RunThread, StatementId, ThreadIx, What};
@@ -154,18 +155,28 @@ impl Selection<'_> {
             .or(failed.thread)
     }
 
-    /// Of a hang, where each thread waits.
+    /// Of a hang: where the threads that wait for one another do, and what each of them has that another wants.
     fn waits(&mut self) {
         if !self.run.failed.is_some_and(|failed| failed.hang) {
             return;
         }
-        for at in 0..self.run.threads.len() {
-            let wait = self.run.threads[at].stack.first().copied();
-            let shown = |statement: &StatementId| self.distance(*statement) == Some(0);
-            if let (Some(wait), Ok(at)) = (wait.filter(shown), u32::try_from(at)) {
-                self.take(ThreadIx(at), wait, None);
-            }
+        for Blocked {
+            thread,
+            wants,
+            holder,
+            held_since,
+        } in blocked(self.catalogue, self.run)
+        {
+            self.take(thread, wants, None);
+            let there = self
+                .run
+                .threads
+                .get(holder.0 as usize)
+                .and_then(|holder| holder.stack.first());
+            self.take(holder, held_since, there.copied());
         }
+        let picks = self.picks.values_mut().filter(|pick| pick.event.is_none());
+        picks.for_each(|pick| pick.rank = Some(1));
     }
 
     fn take_event(&mut self, event: usize, rank: Option<u32>) {

@@ -107,7 +107,7 @@ fn look(
         .run(list, out);
     }
     values::find(catalogue, run, &roles.of, out);
-    cycle::find(run, touches, &roles.of, out);
+    cycle::find(catalogue, run, touches, &roles.of, out);
     for (event, happened) in run.events.iter().enumerate() {
         if let What::Branch(branch, way) = happened.what
             && run.traced.contains(&branch)
@@ -149,7 +149,7 @@ pub fn observe(catalogue: &Catalogue, run: &Run) -> Observation {
     look(catalogue, run, &roles, &touches, &mut collector);
     let name = |role: &u16| roles.name(*role);
 
-    let after = |event: usize| (run.events.len() - 1 - event) as u64;
+    let after = |event: usize| run.events.len().saturating_sub(1 + event) as u64;
     let mut observation = Observation::default();
     for (predictor, event) in collector.held {
         observation.held.insert(predictor.map_roles(name), after(event));

@@ -13,14 +13,15 @@
 //! - `RWR`, `WWR`, `RWW`, `WRW`: two accesses of one thread that follow one another, with another thread's between.
 //!   Where the other's is a write, it must have shown: a second access that met the value that the first left was not
 //!   disturbed.
-//! - `deadlock`: threads of a hanging run each ended in an access to what another one of them had written last.
+//! - `deadlock`: threads of a hanging run each ended in an access to what another one of them had written last. Where that
+//!   memory was not watched, each waits at a statement that depends on one that another of them has come past.
 //!
 //! An access that reads and writes acts as both; a pattern is named once, by its write where it can be named by either
 //! at its ends. A statement that reads and then writes (`n++` without optimisation) is one access if nothing came
 //! between, so that optimised and unoptimised code agree.
 
 mod accesses;
-mod cycle;
+pub(crate) mod cycle;
 pub mod extract;
 mod interleaving;
 #[cfg(test)]
@@ -111,8 +112,8 @@ pub enum Predictor<R = Role> {
 /// One thread of a deadlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Wait<R = Role> {
-    /// What it wants.
-    pub location: LocationId,
+    /// What it wants, where that was watched; otherwise the slice says that the two statements are about the same.
+    pub location: Option<LocationId>,
     /// Where it waits.
     pub wants: Actor<R>,
     /// Where the next thread got it.
@@ -239,18 +240,18 @@ impl<R> Predictor<R> {
             | Self::Unwritten { location, .. }
             | Self::Order { location, .. }
             | Self::Atomicity { location, .. } => vec![*location],
-            Self::Deadlock { waits } => waits.iter().map(|wait| wait.location).collect(),
+            Self::Deadlock { waits } => waits.iter().filter_map(|wait| wait.location).collect(),
         }
     }
 
     /// Its accesses, in the order of the pattern. None for a branch, whose statement the catalogue knows.
     #[must_use]
-    pub fn accesses(&self) -> Vec<(&Actor<R>, LocationId, Option<AccessKind>)> {
+    pub fn accesses(&self) -> Vec<(&Actor<R>, Option<LocationId>, Option<AccessKind>)> {
         use AccessKind::{Read, Write};
         match self {
             Self::Branch { .. } => Vec::new(),
-            Self::Value { at, location, .. } => vec![(at, *location, None)],
-            Self::Unwritten { location, read } => vec![(read, *location, Some(Read))],
+            Self::Value { at, location, .. } => vec![(at, Some(*location), None)],
+            Self::Unwritten { location, read } => vec![(read, Some(*location), Some(Read))],
             Self::Order {
                 pattern,
                 location,
@@ -262,7 +263,10 @@ impl<R> Predictor<R> {
                     OrderPattern::Rw => (Read, Write),
                     OrderPattern::Ww => (Write, Write),
                 };
-                vec![(first, *location, Some(a)), (second, *location, Some(b))]
+                vec![
+                    (first, Some(*location), Some(a)),
+                    (second, Some(*location), Some(b)),
+                ]
             }
             Self::Atomicity {
                 pattern,
@@ -278,9 +282,9 @@ impl<R> Predictor<R> {
                     AtomicityPattern::Wrw => (Write, Read, Write),
                 };
                 vec![
-                    (first, *location, Some(a)),
-                    (between, *location, Some(b)),
-                    (second, *location, Some(c)),
+                    (first, Some(*location), Some(a)),
+                    (between, Some(*location), Some(b)),
+                    (second, Some(*location), Some(c)),
                 ]
             }
             Self::Deadlock { waits } => {

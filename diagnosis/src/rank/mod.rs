@@ -204,7 +204,7 @@ impl Judge<'_> {
     /// Rule 4.
     fn shows_in_values(&self, predictor: &Predictor, counts: &Counts) -> bool {
         let accesses = predictor.accesses();
-        let Some((actor, location, _)) = accesses.last() else {
+        let Some((actor, Some(location), _)) = accesses.last() else {
             return false;
         };
         let start = Predictor::Value {

@@ -244,6 +244,31 @@ fn a_deadlock_is_named_as_one() {
     assert_eq!(first(&mut lab, &runs), "deadlock 45 71 73 47");
 }
 
+/// The same where the locks were not watched: the stacks and the slice know enough.
+#[test]
+fn a_deadlock_is_named_by_stacks_where_nothing_was_watched() {
+    let mut lab = Lab::new(&[('m', "main"), ('w', "writer"), ('c', "checkpointer")], &[]);
+    lab.function("commit_transaction", &[45, 47, 52, 53]);
+    lab.function("checkpoint", &[71, 73, 78, 79]);
+    lab.slice(47, 0, None);
+    lab.slice(73, 0, Some((Why::Data, 47)));
+    lab.slice(118, 0, Some((Why::Data, 47)));
+    for (line, of) in [(52, 47), (71, 47), (79, 47), (45, 73), (53, 73), (78, 73)] {
+        lab.slice(line, 1, Some((Why::Data, of)));
+    }
+    let stacks: [(char, &[u32]); 3] = [('w', &[47, 87]), ('m', &[118]), ('c', &[73, 97])];
+    let runs = [
+        lab.success(""),
+        lab.hang("", &stacks),
+        lab.success(""),
+        lab.hang("", &stacks),
+    ];
+    let (_, ranked) = lab.rank(&runs);
+    assert_eq!(lab.describe(&ranked[0]), "deadlock 71 45 47 73");
+    assert_eq!(ranked[0].counts.failing, 2);
+    assert_eq!(ranked[0].counts.successful, 2);
+}
+
 /// A set without words is followed: one thread, no branch that was traced.
 #[test]
 fn a_sequential_bug_is_told_by_its_value() {
