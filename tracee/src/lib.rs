@@ -15,6 +15,6 @@ pub mod ptrace;
 mod registers;
 pub mod run;
 
-pub use clock::monotonic_ns;
+pub use clock::{ClockPoint, monotonic_ns};
 pub use files::{FileError, HostFiles, HostModules, MappedFile, ProgramError, ProgramFiles, is_system_path};
 pub use ids::{Pid, Tid};

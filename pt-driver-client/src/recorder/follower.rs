@@ -50,6 +50,10 @@ pub(crate) struct Follower {
     suspended: Vec<At>,
     /// Hits were lost, and none came since.
     after_loss: bool,
+    /// Where the thread was when it got a signal, and no hit came since.
+    signalled: Option<At>,
+    /// It was said where the thread ended.
+    has_ended: bool,
     pub counts: FollowCounts,
 }
 
@@ -82,6 +86,8 @@ impl Follower {
             state: State::Off,
             suspended: Vec::new(),
             after_loss: false,
+            signalled: None,
+            has_ended: false,
             counts: FollowCounts::default(),
         }
     }
@@ -101,6 +107,8 @@ impl Follower {
         }
         self.writer.time(hit.time);
         self.after_loss = false;
+        self.has_ended = false;
+        self.signalled = None;
         self.state = State::On {
             at: hit.at,
             passed: true,
@@ -239,9 +247,22 @@ impl Follower {
         self.writer.overflow();
     }
 
+    /// The thread gets a signal here. If nothing else is heard of it, this is where it was.
+    pub fn signalled(&mut self, at: At) {
+        self.signalled = Some(at);
+    }
+
     /// The thread ended, or nobody looks any more. `pc` is where it was, if that is known: `Some(None)` outside of the
     /// ranges.
     pub fn end(&mut self, layout: &Layout, placed: &Placement, pc: Option<Option<At>>) {
+        if std::mem::replace(&mut self.has_ended, true) {
+            return;
+        }
+        let pc = self.signalled.take().map(Some).or(pc);
+        self.end_at(layout, placed, pc);
+    }
+
+    fn end_at(&mut self, layout: &Layout, placed: &Placement, pc: Option<Option<At>>) {
         match self.state {
             State::On { at, passed } => {
                 let Some(module) = layout.modules.get(at.module) else {
@@ -253,7 +274,7 @@ impl Follower {
                     }
                     Some(_) if self.leave(placed, at.module, module.walk(at.addr, passed)) => {
                         // It may have come back since, without meeting a probe.
-                        self.end(layout, placed, pc);
+                        self.end_at(layout, placed, pc);
                     }
                     _ => {
                         self.interrupt(placed, at);

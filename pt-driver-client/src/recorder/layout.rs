@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use iced_x86::Instruction;
 use program::{LinkAddr, ModuleId, Pc};
 
 use super::outcome::TargetOperand;
@@ -102,18 +103,16 @@ impl ModuleLayout {
             entrances: BTreeMap::new(),
             undecided: Vec::new(),
         };
-        let takes = |addr: u64| {
-            !refused.contains(&Pc {
-                module,
-                addr: LinkAddr(addr),
-            })
+        let takes = |instruction: &Instruction| {
+            let addr = LinkAddr(instruction.ip());
+            !refused.contains(&Pc { module, addr }) && !has_refused_prefix(instruction)
         };
         this.probe_decisions(&takes);
         while this.probe_entrances(&takes) {}
         this
     }
 
-    fn probe_decisions(&mut self, takes: &impl Fn(u64) -> bool) {
+    fn probe_decisions(&mut self, takes: &impl Fn(&Instruction) -> bool) {
         for index in 0..self.pieces.all().len() {
             let Some(piece) = self.pieces.get(index).filter(|piece| piece.decides()) else {
                 continue;
@@ -124,7 +123,7 @@ impl ModuleLayout {
                     self.probes.insert(addr, Probe { piece: index, role });
                 }
                 None => {
-                    let addr = LinkAddr(piece.last().map_or(piece.start, iced_x86::Instruction::ip));
+                    let addr = LinkAddr(piece.last().map_or(piece.start, Instruction::ip));
                     self.undecided.push(Pc {
                         module: self.module,
                         addr,
@@ -137,7 +136,7 @@ impl ModuleLayout {
 
     /// Gives each entrance a probe of its own that cannot be told from another one, or leads to no probe; says
     /// whether there were any.
-    fn probe_entrances(&mut self, takes: &impl Fn(u64) -> bool) -> bool {
+    fn probe_entrances(&mut self, takes: &impl Fn(&Instruction) -> bool) -> bool {
         let mut by_probe: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         let mut wanted = Vec::new();
         for (index, piece) in self.pieces.all().iter().enumerate() {
@@ -161,8 +160,9 @@ impl ModuleLayout {
             let Some(piece) = self.pieces.get(index) else {
                 continue;
             };
-            let mut places = piece.instructions.iter().map(iced_x86::Instruction::ip);
-            if let Some(addr) = places.find(|&addr| takes(addr) && !self.probes.contains_key(&addr)) {
+            let mut free = piece.instructions.iter().filter(|instruction| takes(instruction));
+            let free = free.find(|instruction| !self.probes.contains_key(&instruction.ip()));
+            if let Some(addr) = free.map(Instruction::ip) {
                 let role = Role::Entry;
                 grew |= self.probes.insert(addr, Probe { piece: index, role }).is_none();
             }
@@ -242,14 +242,14 @@ impl ModuleLayout {
 
 /// Where to look for the outcome of a piece's last instruction: at that instruction, or, if it takes no probe, at one
 /// from which on we can work out what the registers will be.
-fn decision_point(piece: &Piece, takes: &impl Fn(u64) -> bool) -> Option<u64> {
+fn decision_point(piece: &Piece, takes: &impl Fn(&Instruction) -> bool) -> Option<u64> {
     let (last, before) = piece.instructions.split_last()?;
     let operand = match piece.exit {
         Exit::Indirect(None) => return None,
         Exit::Indirect(Some(operand)) => Some(operand),
         _ => None,
     };
-    if takes(last.ip()) {
+    if takes(last) {
         return Some(last.ip());
     }
     let Some(TargetOperand::Register(_)) = operand else {
@@ -259,5 +259,14 @@ fn decision_point(piece: &Piece, takes: &impl Fn(u64) -> bool) -> Option<u64> {
         .iter()
         .rev()
         .take_while(|instruction| suffix::is_plain(instruction));
-    plain.map(iced_x86::Instruction::ip).find(|&addr| takes(addr))
+    plain
+        .into_iter()
+        .find(|instruction| takes(instruction))
+        .map(Instruction::ip)
+}
+
+/// Prefixes with which the kernel takes no probe (`is_prefix_bad` of arch/x86/kernel/uprobes.c): NOTRACK is one of them.
+pub(crate) fn has_refused_prefix(instruction: &Instruction) -> bool {
+    use iced_x86::Register::{CS, DS, ES, SS};
+    matches!(instruction.segment_prefix(), ES | CS | SS | DS) || instruction.has_lock_prefix()
 }

@@ -5,6 +5,7 @@
 //! - [`request`]: which recorder is wanted, and which one there is
 //! - [`recording`]: what comes out: bytes, where the code was, and what is missing
 //! - [`software`]: probes on branches, where the processor does not record
+//! - [`intel`]: the processor
 //! - [`step`]: one instruction at a time, which the others are held against in tests
 //! - `piece`, `layout`: the ranges as pieces of code, and which instructions are probed
 //! - `outcome`, `suffix`: what a branch is going to do, from registers and memory
@@ -12,8 +13,8 @@
 //! - `place`: modules of the program in a process
 
 mod follower;
-
 mod hex;
+pub mod intel;
 mod layout;
 mod outcome;
 mod piece;

@@ -5,7 +5,7 @@ use std::fmt;
 use program::{BuildId, LinkAddr, ModuleId, Pc, Program, RunAddr};
 use serde::{Deserialize, Serialize};
 use slicer::plan::PcRange;
-use tracee::Tid;
+use tracee::{ClockPoint, Tid};
 
 use super::request::Source;
 use crate::code::Image;
@@ -33,42 +33,24 @@ pub struct Recording {
 pub enum Clock {
     /// Nanoseconds of CLOCK_MONOTONIC.
     Monotonic,
-    /// Ticks of the processor's counter; `None` where the kernel does not say what they are in nanoseconds.
-    Counter(Option<Conversion>),
-}
-
-/// How ticks of the processor's counter become nanoseconds of perf's clock (perf_event_mmap_page, `cap_user_time_zero`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Conversion {
-    /// Nanoseconds at tick 0.
-    pub zero: u64,
-    /// What to multiply ticks by.
-    pub multiplier: u32,
-    /// By how many bits to shift the product.
-    pub shift: u16,
+    /// Ticks of the processor's counter. Two moments at which both clocks were looked at say what they are in
+    /// nanoseconds.
+    Counter(Option<(ClockPoint, ClockPoint)>),
 }
 
 impl Clock {
-    /// The time of a TSC packet in nanoseconds, where that is known.
+    /// The time of a TSC packet as CLOCK_MONOTONIC in nanoseconds, where that is known.
     #[must_use]
     pub fn nanoseconds(self, ticks: u64) -> Option<u64> {
-        match self {
-            Self::Monotonic => Some(ticks),
-            Self::Counter(conversion) => conversion.map(|conversion| conversion.nanoseconds(ticks)),
-        }
-    }
-}
-
-impl Conversion {
-    /// As perf_event_open(2) says, in two parts so that nothing overflows.
-    fn nanoseconds(self, ticks: u64) -> u64 {
-        let shift = u32::from(self.shift).min(63);
-        let multiplier = u64::from(self.multiplier);
-        let (high, low) = (ticks >> shift, ticks & ((1 << shift) - 1));
-        let scaled = high.wrapping_mul(multiplier);
-        self.zero
-            .wrapping_add(scaled)
-            .wrapping_add(low.wrapping_mul(multiplier) >> shift)
+        let Self::Counter(points) = self else {
+            return Some(ticks);
+        };
+        let (begin, end) = points?;
+        let length = i128::from(end.ticks) - i128::from(begin.ticks);
+        let nanoseconds = i128::from(end.nanoseconds) - i128::from(begin.nanoseconds);
+        let since = i128::from(ticks) - i128::from(begin.ticks);
+        let time = i128::from(begin.nanoseconds) + (since * nanoseconds).checked_div(length)?;
+        u64::try_from(time).ok()
     }
 }
 
@@ -118,13 +100,6 @@ pub enum What {
     Branch(Pc),
     /// All of a range: its code could not be read.
     Range(PcRange),
-    /// All of a module's ranges: it could not be probed.
-    Module {
-        /// The module.
-        module: ModuleId,
-        /// Why.
-        why: String,
-    },
     /// So many hits found no room. The traces have an OVF in that place.
     Hits(u64),
     /// So many hits at places that were in no known module.
@@ -137,16 +112,12 @@ pub enum What {
     Targets(u64),
     /// What a thread did between its last decision and its end.
     End,
-    /// The first thread ended before its process, and the probes with it.
-    FirstThread,
     /// Data that perf lost: so many records.
     Records(u64),
     /// The hardware's buffer was full, and tracing was off until somebody read it: so often.
     Truncated(u64),
     /// A part of a trace that is not complete, or has another's data in it: so often.
     Damaged(u64),
-    /// Data of threads that could not be told apart: so many bytes.
-    Unassigned(u64),
 }
 
 impl fmt::Display for What {
@@ -154,18 +125,15 @@ impl fmt::Display for What {
         match self {
             Self::Branch(pc) => write!(f, "the branch at {} cannot be probed", pc.addr),
             Self::Range(range) => write!(f, "the code at {} cannot be read", range.start),
-            Self::Module { why, .. } => write!(f, "a module cannot be probed: {why}"),
             Self::Hits(count) => write!(f, "{count} hits of probes were lost: the ring was full"),
             Self::Strays(count) => write!(f, "{count} hits of probes were in no known module"),
             Self::Beginning(bytes) => write!(f, "the first {bytes} bytes were dropped"),
             Self::Interrupted(count) => write!(f, "{count} stretches were interrupted by a signal"),
             Self::Targets(count) => write!(f, "the targets of {count} branches could not be read"),
             Self::End => f.write_str("what came after the last recorded branch is not known"),
-            Self::FirstThread => f.write_str("the first thread ended, and the probes with it"),
             Self::Records(count) => write!(f, "{count} records of perf were lost"),
             Self::Truncated(count) => write!(f, "tracing was off {count} times: the buffer was full"),
             Self::Damaged(count) => write!(f, "{count} parts of the trace are incomplete"),
-            Self::Unassigned(bytes) => write!(f, "{bytes} bytes belong to no known thread"),
         }
     }
 }
@@ -252,5 +220,26 @@ impl Recording {
             (thread, flow.unwrap_or_default())
         });
         decoded.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_become_nanoseconds_by_two_points() {
+        let point = |ticks, nanoseconds| ClockPoint { ticks, nanoseconds };
+        let clock = Clock::Counter(Some((point(3_000, 100), point(6_000, 1_100))));
+        assert_eq!(clock.nanoseconds(3_000), Some(100));
+        assert_eq!(clock.nanoseconds(4_500), Some(600));
+        assert_eq!(clock.nanoseconds(9_000), Some(2_100));
+        assert_eq!(clock.nanoseconds(0), None, "before the clock began");
+        assert_eq!(
+            Clock::Counter(Some((point(1, 1), point(1, 2)))).nanoseconds(5),
+            None
+        );
+        assert_eq!(Clock::Counter(None).nanoseconds(5), None);
+        assert_eq!(Clock::Monotonic.nanoseconds(5), Some(5));
     }
 }

@@ -12,6 +12,7 @@ use tracee::perf::intel_pt::PtPmu;
 use tracee::perf::{PerfError, Uprobe};
 
 use super::Recorder;
+use super::intel::{IntelOptions, IntelPt};
 use super::software::{Options, SoftwarePt};
 use super::step::SingleStep;
 
@@ -106,12 +107,10 @@ pub enum RecorderError {
 pub fn choose(request: ControlFlow) -> Result<Option<Source>, RecorderError> {
     match request {
         ControlFlow::None => Ok(None),
+        ControlFlow::Auto if PtPmu::of_this_host().is_ok() => Ok(Some(Source::IntelPt)),
         ControlFlow::Auto => Ok(software().is_ok().then_some(Source::SoftwarePt)),
         ControlFlow::Only(Source::IntelPt) => match PtPmu::of_this_host() {
-            Ok(_) => Err(RecorderError::NoIntelPt {
-                why: "this version records with probes only".to_owned(),
-                instead: "--control-flow software-pt does",
-            }),
+            Ok(_) => Ok(Some(Source::IntelPt)),
             Err(why) => Err(RecorderError::NoIntelPt {
                 why: why.to_string(),
                 instead: match software() {
@@ -144,7 +143,8 @@ pub fn recorder(
     plan: &Plan,
 ) -> Result<Option<Box<dyn Recorder>>, RecorderError> {
     Ok(match choose(request)? {
-        None | Some(Source::IntelPt) => None,
+        None => None,
+        Some(Source::IntelPt) => Some(Box::new(IntelPt::new(program, plan, IntelOptions::default())?)),
         Some(Source::SingleStep) => Some(Box::new(SingleStep::new(program, plan))),
         Some(Source::SoftwarePt) => Some(Box::new(SoftwarePt::new(program, plan, Options::default()))),
     })

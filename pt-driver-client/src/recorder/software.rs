@@ -3,22 +3,22 @@
 //!
 //! Nothing is stopped and nothing is written into the process: the probes are the kernel's and end with us.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use failure::report::Report;
-use program::{ModuleId, Pc, Program};
+use program::{FileOffset, LinkAddr, ModuleId, Pc, Program};
 use slicer::plan::{PcRange, Plan};
-use tracee::bpf::{BpfError, HitProgram, HitRing, ProbeRead, RawHit};
+use tracee::bpf::{BpfError, HitProgram, HitRing, ManyProbes, ProbeRead, RawHit, Then};
 use tracee::perf::{Delivery, PerfError, ProbeEnd, ProbeFile, ProbeTarget, Uprobe};
 use tracee::process::ModuleMap;
-use tracee::ptrace::{Launched, Tracer};
-use tracee::run::{Ended, TrackError, Tracker};
+use tracee::ptrace::{Launched, SigInfo, Stop, Tracer};
+use tracee::run::{Ended, Handled, TrackError, Tracker};
 use tracee::{Pid, Tid};
 
 use super::Recorder;
 use super::follower::{Follower, Placement, ProbeHit};
-use super::layout::{At, Layout};
+use super::layout::{At, Layout, ModuleLayout};
 use super::outcome::TargetOperand;
 use super::piece::{Exit, Pieces};
 use super::place::Known;
@@ -62,7 +62,11 @@ struct Live {
     ring: HitRing,
     /// One program for each thing to read at a hit.
     programs: Vec<(Option<ProbeRead>, HitProgram)>,
-    probes: BTreeMap<Pc, Uprobe>,
+    /// The same for probes of perf.
+    single_programs: Vec<(Option<ProbeRead>, HitProgram)>,
+    many: Vec<ManyProbes>,
+    single: Vec<Uprobe>,
+    probed: BTreeSet<Pc>,
     map: ModuleMap,
     placed: Placement,
     followers: Vec<(Tid, Follower)>,
@@ -107,7 +111,7 @@ impl SoftwarePt {
         let probes = modules.flat_map(|layout| {
             layout.probes.keys().map(|&addr| Pc {
                 module: layout.module,
-                addr: program::LinkAddr(addr),
+                addr: LinkAddr(addr),
             })
         });
         probes.collect()
@@ -126,7 +130,10 @@ impl SoftwarePt {
             pid,
             ring,
             programs: Vec::new(),
-            probes: BTreeMap::new(),
+            single_programs: Vec::new(),
+            many: Vec::new(),
+            single: Vec::new(),
+            probed: BTreeSet::new(),
             map: ModuleMap::of(pid)?,
             placed: Placement(vec![None; self.known.len()]),
             followers: Vec::new(),
@@ -163,35 +170,8 @@ impl SoftwarePt {
                     continue;
                 };
                 let file = ProbeFile::at(&path);
-                for (&addr, probe) in &module.probes {
-                    let pc = Pc {
-                        module: known.module,
-                        addr: program::LinkAddr(addr),
-                    };
-                    let Some(offset) = known.offset(addr) else {
-                        continue;
-                    };
-                    if live.probes.contains_key(&pc) {
-                        continue;
-                    }
-                    let piece = module.pieces.get(probe.piece);
-                    let read = piece.and_then(|piece| match piece.exit {
-                        Exit::Indirect(Some(TargetOperand::Memory(read))) => Some(read),
-                        _ => None,
-                    });
-                    let program = program(&mut live.programs, &live.ring, read)?;
-                    let target = ProbeTarget::Thread(live.pid.first_thread());
-                    match Uprobe::open(&file, offset, ProbeEnd::Entry, target, Delivery::Bpf(program)) {
-                        Ok(probe) => {
-                            live.probes.insert(pc, probe);
-                        }
-                        Err(PerfError::ProbeRefused { .. }) => {
-                            refused.insert(pc);
-                        }
-                        // It may come to be there when it is mapped.
-                        Err(PerfError::NoFile { .. }) => break,
-                        Err(error) => return Err(error.into()),
-                    }
+                for (read, wanted) in live.wanted(known, module) {
+                    live.open(&file, read, &wanted, &mut refused)?;
                 }
             }
             if refused.is_empty() {
@@ -199,11 +179,6 @@ impl SoftwarePt {
             }
             self.refused.append(&mut refused);
             self.layout = Layout::new(&self.pieces, &self.refused);
-            let layout = &self.layout;
-            live.probes.retain(|pc, _| {
-                let mut modules = layout.modules.iter().filter(|module| module.module == pc.module);
-                modules.any(|module| module.probes.contains_key(&pc.addr.0))
-            });
         }
     }
 
@@ -235,7 +210,7 @@ impl SoftwarePt {
         let modules = self.layout.modules.iter();
         modules
             .filter(|module| !module.probes.is_empty())
-            .any(|module| !live.probes.keys().any(|pc| pc.module == module.module))
+            .any(|module| !live.probed.iter().any(|pc| pc.module == module.module))
     }
 
     fn is_placed(&self, hit: &RawHit) -> bool {
@@ -333,7 +308,7 @@ impl SoftwarePt {
                 live.lose(lost);
             }
             self.recording.counts.lost = lost;
-            self.recording.counts.probes = live.probes.len() as u64;
+            self.recording.counts.probes = live.probed.len() as u64;
         }
         self.close_space();
         let Self {
@@ -359,13 +334,102 @@ impl SoftwarePt {
     }
 }
 
+/// A probe to set.
+#[derive(Clone, Copy)]
+struct Wanted {
+    pc: Pc,
+    offset: FileOffset,
+}
+
 impl Drop for Live {
     fn drop(&mut self) {
-        Uprobe::close_all(std::mem::take(&mut self.probes).into_values().collect());
+        Uprobe::close_all(std::mem::take(&mut self.single));
     }
 }
 
 impl Live {
+    /// The probes of a module that are not set, by what they read.
+    fn wanted(&self, known: &Known, module: &ModuleLayout) -> Vec<(Option<ProbeRead>, Vec<Wanted>)> {
+        let mut groups: Vec<(Option<ProbeRead>, Vec<Wanted>)> = Vec::new();
+        for (&addr, probe) in &module.probes {
+            let pc = Pc {
+                module: known.module,
+                addr: LinkAddr(addr),
+            };
+            let Some(offset) = known.offset(addr).filter(|_| !self.probed.contains(&pc)) else {
+                continue;
+            };
+            let exit = module.pieces.get(probe.piece).map(|piece| piece.exit);
+            let read = match exit {
+                Some(Exit::Indirect(Some(TargetOperand::Memory(read)))) => Some(read),
+                _ => None,
+            };
+            let wanted = Wanted { pc, offset };
+            match groups.iter_mut().find(|(other, _)| *other == read) {
+                Some((_, group)) => group.push(wanted),
+                None => groups.push((read, vec![wanted])),
+            }
+        }
+        groups
+    }
+
+    /// Sets probes in a file: all at once; where that is refused, in halves; the last one as a probe of perf, which tells
+    /// whether it is the instruction that takes none or the kernel that cannot set many.
+    fn open(
+        &mut self,
+        file: &ProbeFile,
+        read: Option<ProbeRead>,
+        wanted: &[Wanted],
+        refused: &mut BTreeSet<Pc>,
+    ) -> Result<(), RecorderError> {
+        let ring = &self.ring;
+        let load = || HitProgram::for_many_probes(ring, read, Then::GoOn);
+        let offsets: Vec<FileOffset> = wanted.iter().map(|wanted| wanted.offset).collect();
+        let many = program(&mut self.programs, read, load)
+            .and_then(|program| ManyProbes::open(program, file, &offsets, self.pid));
+        match (many, wanted) {
+            (Ok(many), _) => {
+                self.many.push(many);
+                self.probed.extend(wanted.iter().map(|wanted| wanted.pc));
+                Ok(())
+            }
+            (Err(error @ BpfError::NotPermitted { .. }), _) => Err(error.into()),
+            (Err(_), [wanted]) => self.open_single(file, read, *wanted, refused),
+            (Err(_), _) => {
+                let (left, right) = wanted.split_at(wanted.len() / 2);
+                self.open(file, read, left, refused)?;
+                self.open(file, read, right, refused)
+            }
+        }
+    }
+
+    fn open_single(
+        &mut self,
+        file: &ProbeFile,
+        read: Option<ProbeRead>,
+        wanted: Wanted,
+        refused: &mut BTreeSet<Pc>,
+    ) -> Result<(), RecorderError> {
+        let ring = &self.ring;
+        let load = || HitProgram::for_probes(ring, 0, read.as_slice());
+        let program = program(&mut self.single_programs, read, load)?;
+        let target = ProbeTarget::Thread(self.pid.first_thread());
+        let delivery = Delivery::Bpf(program);
+        match Uprobe::open(file, wanted.offset, ProbeEnd::Entry, target, delivery) {
+            Ok(probe) => {
+                self.single.push(probe);
+                self.probed.insert(wanted.pc);
+            }
+            Err(PerfError::ProbeRefused { .. }) => {
+                refused.insert(wanted.pc);
+            }
+            // It may come to be there when it is mapped.
+            Err(PerfError::NoFile { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
     /// Hits were lost; nobody knows whose they were.
     fn lose(&mut self, now: u64) {
         self.lost = now;
@@ -386,16 +450,15 @@ fn follower(followers: &mut Vec<(Tid, Follower)>, tid: Tid, limit: usize) -> &mu
 }
 
 /// The program for what a probe reads.
-fn program<'p>(
-    programs: &'p mut Vec<(Option<ProbeRead>, HitProgram)>,
-    ring: &HitRing,
+fn program(
+    programs: &mut Vec<(Option<ProbeRead>, HitProgram)>,
     read: Option<ProbeRead>,
-) -> Result<&'p HitProgram, BpfError> {
+    load: impl FnOnce() -> Result<HitProgram, BpfError>,
+) -> Result<&HitProgram, BpfError> {
     let index = match programs.iter().position(|(other, _)| *other == read) {
         Some(index) => index,
         None => {
-            let reads: Vec<ProbeRead> = read.into_iter().collect();
-            programs.push((read, HitProgram::for_probes(ring, 0, &reads)?));
+            programs.push((read, load()?));
             programs.len() - 1
         }
     };
@@ -430,6 +493,30 @@ impl Tracker for SoftwarePt {
         }
         tracer.tell_end(tracer.pid().first_thread())?;
         self.attach(tracer.pid())
+    }
+
+    fn signal(
+        &mut self,
+        tracer: &mut Tracer<Launched>,
+        stop: &Stop,
+        info: &SigInfo,
+    ) -> Result<Handled, TrackError> {
+        const SIGTRAP: i32 = 5;
+        if info.signal().0 == SIGTRAP {
+            // Somebody's trap, whom it does not interrupt.
+            return Ok(Handled::Passed);
+        }
+        let registers = tracer.registers(stop.tid);
+        let limit = self.options.bytes_per_thread;
+        if let (Some(live), Ok(registers)) = (&mut self.live, registers)
+            && let Some(at) = live.placed.find(&self.layout, registers.rip)
+        {
+            self.drain()?;
+            if let Some(live) = &mut self.live {
+                follower(&mut live.followers, stop.tid, limit).signalled(at);
+            }
+        }
+        Ok(Handled::Passed)
     }
 
     fn exiting(&mut self, tracer: &mut Tracer<Launched>, tid: Tid) -> Result<(), TrackError> {

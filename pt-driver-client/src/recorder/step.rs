@@ -13,31 +13,47 @@ use std::collections::{BTreeMap, BTreeSet};
 use failure::report::Report;
 use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind};
 use program::code::{Exit as BlockExit, FlowGraph};
-use program::{FunctionRef, Pc, Program};
+use program::{FileOffset, FunctionRef, LinkAddr, ModuleId, Pc, Program};
 use slicer::plan::Plan;
-use tracee::perf::{Delivery, PerfError, ProbeEnd, ProbeFile, ProbeTarget, Uprobe};
+use tracee::bpf::{HitProgram, HitRing, ManyProbes, Then};
+use tracee::perf::ProbeFile;
 use tracee::process::ModuleMap;
 use tracee::ptrace::{Launched, SigInfo, Stop, Tracer};
 use tracee::run::{Handled, TrackError, Tracker};
-use tracee::{Tid, monotonic_ns};
+use tracee::{Pid, Tid, monotonic_ns};
 
 use super::Recorder;
+use super::layout::has_refused_prefix;
+use super::piece::Pieces;
 use super::place::Known;
-use super::recording::{Clock, Missing, Placed, Recording, Space, ThreadTrace, What};
+use super::recording::{Clock, Placed, Recording, Space, ThreadTrace};
 use super::request::Source;
 use super::writer::PacketWriter;
-
-/// Marks our stops among those of other perf events; the gate's number is in the low half.
-const COOKIE: u64 = 0x7374_6570 << 32;
 
 /// Steps through the ranges of a plan.
 pub struct SingleStep {
     modules: Vec<Stepped>,
-    gates: Vec<Pc>,
+    gates: Vec<Gate>,
     biases: Vec<Option<u64>>,
+    armed: Option<Armed>,
     threads: BTreeMap<Tid, Thread>,
     order: Vec<Tid>,
     recording: Recording,
+}
+
+/// Where a thread is caught: at the first instruction of a block that takes a probe.
+struct Gate {
+    pc: Pc,
+    /// The instructions of the block before it, which were executed when it is met.
+    before: Vec<u64>,
+}
+
+/// The gates of a process.
+struct Armed {
+    ring: HitRing,
+    _probes: Vec<ManyProbes>,
+    /// Where threads were caught.
+    caught: BTreeMap<Tid, u64>,
 }
 
 /// A module with functions that are stepped through.
@@ -51,11 +67,11 @@ struct Stepped {
 #[derive(Default)]
 struct Thread {
     writer: PacketWriter,
-    probes: Vec<Uprobe>,
     is_on: bool,
     /// The next instruction, while it is stepped.
     at: Option<u64>,
-    interrupted: u64,
+    /// Where it will go on after a signal handler, which it is stepped through to its end.
+    away_from: Option<u64>,
 }
 
 impl SingleStep {
@@ -66,20 +82,21 @@ impl SingleStep {
             modules: Vec::new(),
             gates: Vec::new(),
             biases: Vec::new(),
+            armed: None,
             threads: BTreeMap::new(),
             order: Vec::new(),
             recording: Recording::empty(Source::SingleStep, Clock::Monotonic),
         };
-        let functions: BTreeSet<FunctionRef> = plan
-            .ranges
-            .iter()
-            .filter_map(|range| {
-                program.function_at(Pc {
-                    module: range.module,
-                    addr: range.start,
-                })
+        let ids: BTreeSet<ModuleId> = plan.ranges.iter().map(|range| range.module).collect();
+        let starts = ids.into_iter().flat_map(|module| {
+            let (pieces, _) = Pieces::of(program, plan, module);
+            let starts: Vec<u64> = pieces.all().iter().map(|piece| piece.start).collect();
+            starts.into_iter().map(move |addr| Pc {
+                module,
+                addr: LinkAddr(addr),
             })
-            .collect();
+        });
+        let functions: BTreeSet<FunctionRef> = starts.filter_map(|pc| program.function_at(pc)).collect();
         for function in functions {
             this.add(program, plan, function);
         }
@@ -123,48 +140,79 @@ impl SingleStep {
             let returns = |pred: &&program::code::Block| matches!(pred.exit, BlockExit::Call(_));
             let mut preds = block.preds.iter().filter_map(|&pred| flow.block(pred));
             if Some(block.start) == entry || block.exceptional || preds.any(|pred| returns(&pred)) {
-                let pc = Pc {
-                    module,
-                    addr: block.start,
+                let (before, rest): (Vec<_>, Vec<_>) = {
+                    let instructions = flow.instructions_of(block);
+                    let taken = instructions
+                        .iter()
+                        .position(|instruction| !has_refused_prefix(instruction));
+                    let (before, rest) = instructions.split_at(taken.unwrap_or(0));
+                    (before.to_vec(), rest.to_vec())
                 };
-                self.gates.push(pc);
+                let Some(first) = rest.first() else { continue };
+                self.gates.push(Gate {
+                    pc: Pc {
+                        module,
+                        addr: LinkAddr(first.ip()),
+                    },
+                    before: before.iter().map(Instruction::ip).collect(),
+                });
             }
         }
     }
 
-    /// Sets the gates for a thread.
-    fn arm(&mut self, tracer: &Tracer<Launched>, tid: Tid) -> Result<(), TrackError> {
-        let map = ModuleMap::of(tracer.pid())?;
+    /// Sets the gates of a process.
+    fn arm(&mut self, pid: Pid) -> Result<(), TrackError> {
+        const RING: usize = 1 << 20;
+        let map = ModuleMap::of(pid)?;
+        let ring = HitRing::new(RING, 8)?;
+        ring.only(Some(pid));
+        let program = HitProgram::for_many_probes(&ring, None, Then::Stop)?;
         let mut probes = Vec::new();
-        for (cookie, gate) in (COOKIE..).zip(&self.gates) {
-            let Some((known, _)) = self.module(*gate) else {
-                continue;
-            };
-            let mapped = known.find(&map).and_then(|module| map.file(module));
-            let (Some(path), Some(offset)) = (mapped, known.offset(gate.addr.0)) else {
-                continue;
-            };
-            let target = ProbeTarget::Thread(tid);
-            let file = ProbeFile::at(&path);
-            match Uprobe::open(&file, offset, ProbeEnd::Entry, target, Delivery::Stop { cookie }) {
-                Ok(probe) => probes.push(probe),
-                // Then it is caught at the next gate: what is missing, the comparison shows.
-                Err(PerfError::ProbeRefused { .. }) => {}
-                Err(error) => return Err(error.into()),
+        for (stepped, bias) in self.modules.iter().zip(&mut self.biases) {
+            let known = &stepped.known;
+            let Some(module) = known.find(&map) else { continue };
+            *bias = module.mapped.bias;
+            let gates = self.gates.iter().filter(|gate| gate.pc.module == known.module);
+            let offsets: Vec<FileOffset> = gates.filter_map(|gate| known.offset(gate.pc.addr.0)).collect();
+            if let Some(path) = map.file(module).filter(|_| !offsets.is_empty()) {
+                probes.push(ManyProbes::open(&program, &ProbeFile::at(&path), &offsets, pid)?);
             }
         }
-        for (stepped, bias) in self.modules.iter().zip(&mut self.biases) {
-            let module = stepped.known.find(&map);
-            *bias = module.and_then(|module| module.mapped.bias).or(*bias);
-        }
-        self.thread(tid).probes = probes;
+        self.armed = Some(Armed {
+            ring,
+            _probes: probes,
+            caught: BTreeMap::new(),
+        });
         Ok(())
+    }
+
+    /// The gate that a thread was caught at.
+    fn gate(&mut self, tid: Tid) -> Option<u64> {
+        let Armed { ring, caught, .. } = self.armed.as_mut()?;
+        ring.read(|hit| {
+            caught.insert(hit.tid, hit.addr.0);
+        });
+        caught.remove(&tid)
+    }
+
+    /// A thread was caught at a gate: the block was executed up to there.
+    fn come_to(&mut self, tid: Tid, gate: u64) {
+        let found = self.gates.iter().find_map(|found| {
+            let (_, bias) = self.module(found.pc)?;
+            (bias.wrapping_add(found.pc.addr.0) == gate).then_some((bias, found.before.clone()))
+        });
+        let Some((bias, before)) = found else { return };
+        let before: Vec<u64> = before.into_iter().map(|addr| bias.wrapping_add(addr)).collect();
+        for (index, &from) in before.iter().enumerate() {
+            let to = before.get(index + 1).copied().unwrap_or(gate);
+            self.advance(tid, from, to);
+        }
     }
 
     fn module(&self, pc: Pc) -> Option<(&Known, u64)> {
         let mut modules = self.modules.iter().zip(&self.biases);
         let (stepped, bias) = modules.find(|(stepped, _)| stepped.known.module == pc.module)?;
-        Some((&stepped.known, bias.unwrap_or_default()))
+        Some((&stepped.known, (*bias)?))
     }
 
     fn thread(&mut self, tid: Tid) -> &mut Thread {
@@ -203,19 +251,23 @@ impl SingleStep {
         let is_inside = self.instruction(to).is_some();
         let time = monotonic_ns();
         let thread = self.thread(tid);
-        thread.at = is_inside.then_some(to);
+        if let Some(back) = thread.away_from {
+            thread.at = Some(to);
+            thread.away_from = Some(back).filter(|&back| to != back);
+            return;
+        }
         match executed {
             Some(instruction) if leads_to(&instruction, to) => {
+                thread.at = is_inside.then_some(to);
                 if traced {
                     thread.executed(&instruction, to, to_traced, time);
                 }
             }
-            // A string instruction is not through yet.
+            // A string instruction is not through yet, or a signal came before the instruction was executed.
             None if from == to => {}
-            // A signal handler, most likely.
             _ => {
-                thread.off_before(from);
-                thread.interrupted += 1;
+                thread.at = Some(to);
+                thread.away_from = Some(from);
             }
         }
     }
@@ -284,11 +336,7 @@ fn leads_to(instruction: &Instruction, to: u64) -> bool {
 impl Tracker for SingleStep {
     fn started(&mut self, tracer: &mut Tracer<Launched>) -> Result<(), TrackError> {
         self.close();
-        self.arm(tracer, tracer.pid().first_thread())
-    }
-
-    fn thread_started(&mut self, tracer: &mut Tracer<Launched>, tid: Tid) -> Result<(), TrackError> {
-        self.arm(tracer, tid)
+        self.arm(tracer.pid())
     }
 
     fn signal(
@@ -298,22 +346,29 @@ impl Tracker for SingleStep {
         info: &SigInfo,
     ) -> Result<Handled, TrackError> {
         let at = self.threads.get(&stop.tid).and_then(|thread| thread.at);
-        let gate = info.perf().and_then(|trap| {
-            let number = trap.data.checked_sub(COOKIE)?;
-            self.gates.get(usize::try_from(number).ok()?)
-        });
-        let from = match (gate, at) {
-            (Some(_), Some(at)) => at,
-            (Some(&gate), None) => {
-                let bias = self.module(gate).map_or(0, |(_, bias)| bias);
-                bias.wrapping_add(gate.addr.0)
+        let from = match (info.signal().0, info.code()) {
+            (SIGTRAP, SI_KERNEL) => {
+                let gate = self.gate(stop.tid);
+                match (at, gate) {
+                    (Some(at), _) => at,
+                    (None, Some(gate)) => {
+                        self.come_to(stop.tid, gate);
+                        gate
+                    }
+                    (None, None) => return Ok(Handled::Passed),
+                }
             }
             // The end of a step over an instruction that the kernel had executed elsewhere.
-            (None, Some(at)) if info.signal().0 == SIGTRAP && info.code() == 0 => at,
+            (SIGTRAP, SI_USER) => match at {
+                Some(at) => at,
+                None => return Ok(Handled::Passed),
+            },
             _ => return Ok(Handled::Passed),
         };
-        let to = tracer.registers(stop.tid)?.rip;
-        self.advance(stop.tid, from, to);
+        // It may have been killed meanwhile.
+        if let Ok(registers) = tracer.registers(stop.tid) {
+            self.advance(stop.tid, from, registers.rip);
+        }
         Ok(Handled::Taken)
     }
 
@@ -322,9 +377,9 @@ impl Tracker for SingleStep {
     }
 
     fn stepped(&mut self, tracer: &mut Tracer<Launched>, tid: Tid) -> Result<(), TrackError> {
-        let to = tracer.registers(tid)?.rip;
-        if let Some(from) = self.threads.get(&tid).and_then(|thread| thread.at) {
-            self.advance(tid, from, to);
+        let from = self.threads.get(&tid).and_then(|thread| thread.at);
+        if let (Some(from), Ok(registers)) = (from, tracer.registers(tid)) {
+            self.advance(tid, from, registers.rip);
         }
         Ok(())
     }
@@ -343,8 +398,10 @@ impl Tracker for SingleStep {
     }
 }
 
-/// `SIGTRAP`.
+/// `SIGTRAP`, and who sends it: the kernel on behalf of a gate, or, after a step that it made out of line, on its own.
 const SIGTRAP: i32 = 5;
+const SI_KERNEL: i32 = 0x80;
+const SI_USER: i32 = 0;
 
 impl SingleStep {
     /// Ends all threads: what comes now is in another address space.
@@ -367,13 +424,8 @@ impl SingleStep {
             let Some(mut thread) = self.threads.remove(&tid) else {
                 continue;
             };
-            if let Some(at) = thread.at {
+            if let Some(at) = thread.away_from.or(thread.at) {
                 thread.off_before(at);
-            }
-            Uprobe::close_all(thread.probes);
-            if thread.interrupted > 0 {
-                let what = What::Interrupted(thread.interrupted);
-                self.recording.missing.push(Missing { tid: Some(tid), what });
             }
             if !thread.writer.is_empty() {
                 let bytes = thread.writer.finish().bytes;

@@ -21,5 +21,6 @@ mod watch_names;
 mod watch_refused;
 mod watch_unaware;
 mod watching;
+mod zoo_flow;
 mod zoo_outcome;
 mod zoo_slice;

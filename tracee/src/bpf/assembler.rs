@@ -35,6 +35,7 @@ pub(super) enum Helper {
     KtimeGetNs = 5,
     GetCurrentPidTgid = 14,
     ProbeReadUser = 112,
+    SendSignalThread = 117,
     GetNsCurrentPidTgid = 120,
     RingbufReserve = 131,
     RingbufSubmit = 132,

@@ -64,7 +64,7 @@ impl HitProgram {
     /// When it is not permitted.
     pub fn for_breakpoints(ring: &HitRing, cookie: u64) -> Result<Self, BpfError> {
         let kind = ProgramKind::PerfEvent;
-        let load = |kernel| Program::load(kind, &code(ring, kind, cookie, &[], kernel));
+        let load = |kernel| Program::load(kind, &code(ring, kind, cookie, &[], kernel, Then::GoOn));
         let program = match load(KernelHits::Kept) {
             Err(BpfError::Refused { .. }) => load(KernelHits::Lost),
             other => other,
@@ -83,13 +83,36 @@ impl HitProgram {
             return Err(BpfError::TooLong { len: read.len, most });
         }
         let kind = ProgramKind::Kprobe;
-        let code = code(ring, kind, cookie, reads, KernelHits::None);
+        let code = code(ring, kind, cookie, reads, KernelHits::None, Then::GoOn);
+        Program::load(kind, &code).map(Self)
+    }
+
+    /// For many probes ([`super::ManyProbes`]), which read nothing but what is told here.
+    ///
+    /// # Errors
+    /// When it is not permitted, or the kernel has no such probes.
+    pub fn for_many_probes(ring: &HitRing, read: Option<ProbeRead>, then: Then) -> Result<Self, BpfError> {
+        let most = ring.room() as u64;
+        if let Some(read) = read.filter(|read| read.len > most) {
+            return Err(BpfError::TooLong { len: read.len, most });
+        }
+        let kind = ProgramKind::ManyProbes;
+        let code = code(ring, kind, 0, read.as_slice(), KernelHits::None, then);
         Program::load(kind, &code).map(Self)
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// What becomes of a thread that hit a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// It goes on.
+    GoOn,
+    /// It gets SIGTRAP after the instruction: a stop under ptrace, **death** where nobody traces.
+    Stop,
 }
 
 /// What a program does about accesses that the kernel makes for the thread.
@@ -119,7 +142,14 @@ const USER_MODE: i32 = 3;
 /// Where `struct bpf_perf_event_data` has the address, after the registers and the period.
 const PERF_ADDR: usize = (PT_REGS_WORDS + 1) * 8;
 
-fn code(ring: &HitRing, kind: ProgramKind, cookie: u64, reads: &[ProbeRead], kernel: KernelHits) -> Vec<u64> {
+fn code(
+    ring: &HitRing,
+    kind: ProgramKind,
+    cookie: u64,
+    reads: &[ProbeRead],
+    kernel: KernelHits,
+    then: Then,
+) -> Vec<u64> {
     let mut code = Assembler::default();
     let mut out = Assembler::label();
     let mut full = Assembler::label();
@@ -164,7 +194,7 @@ fn code(ring: &HitRing, kind: ProgramKind, cookie: u64, reads: &[ProbeRead], ker
     code.store(RECORD, LOST_BEFORE as i16, Reg::R1);
     let addr = match kind {
         ProgramKind::PerfEvent => PERF_ADDR,
-        ProgramKind::Kprobe => RIP * 8,
+        ProgramKind::Kprobe | ProgramKind::ManyProbes => RIP * 8,
     };
     code.load(Reg::R1, CONTEXT, addr as i16);
     code.store(RECORD, ADDR as i16, Reg::R1);
@@ -179,6 +209,10 @@ fn code(ring: &HitRing, kind: ProgramKind, cookie: u64, reads: &[ProbeRead], ker
     code.bind(registers_done);
     read_stack_top(&mut code);
     submit(&mut code, ring);
+    if then == Then::Stop {
+        code.mov_imm(Reg::R1, libc::SIGTRAP);
+        code.call(Helper::SendSignalThread);
+    }
     code.bind(out);
     // Nothing for perf to do after us: no sample, no signal.
     code.mov_imm(Reg::R0, 0);

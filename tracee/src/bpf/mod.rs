@@ -5,6 +5,7 @@
 //!
 //! - [`HitRing`]: where hits are written to, in one order for all processors, and read from.
 //! - [`HitProgram`]: what writes them, at a breakpoint or at a probe.
+//! - [`ManyProbes`]: probes on many instructions at once.
 //! - [`RawHit`]: a hit: time, thread, registers, and the values of the watched locations.
 
 mod assembler;
@@ -12,6 +13,7 @@ mod error;
 mod hit;
 mod hit_program;
 mod hit_ring;
+mod many_probes;
 mod map;
 mod program;
 mod ring;
@@ -19,5 +21,6 @@ mod syscall;
 
 pub use error::BpfError;
 pub use hit::{RawHit, Value};
-pub use hit_program::{HitProgram, ProbeRead, Register};
+pub use hit_program::{HitProgram, ProbeRead, Register, Then};
 pub use hit_ring::{HitRing, LOCATIONS, Location};
+pub use many_probes::ManyProbes;

@@ -1,7 +1,8 @@
-//! bpf(2), the three commands that we need of it.
+//! bpf(2), the commands that we need of it.
 
+use std::ffi::CStr;
 use std::io;
-use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 /// `enum bpf_map_type`.
 #[derive(Clone, Copy, Debug)]
@@ -46,17 +47,50 @@ struct LoadAttributes {
     attach_type: u32,
 }
 
+/// What `BPF_LINK_CREATE` reads for probes on many instructions of a file.
+#[repr(C)]
+#[derive(Default)]
+struct LinkAttributes {
+    program: u32,
+    target: u32,
+    attach_type: u32,
+    flags: u32,
+    path: u64,
+    offsets: u64,
+    counters: u64,
+    cookies: u64,
+    count: u32,
+    probe_flags: u32,
+    pid: u32,
+    /// The kernel reads the union up to a multiple of eight bytes.
+    rest: u32,
+}
+
 const MAP_CREATE: libc::c_long = 0;
 const PROG_LOAD: libc::c_long = 5;
+const LINK_CREATE: libc::c_long = 28;
 
-/// `enum bpf_prog_type`.
+/// `BPF_TRACE_UPROBE_MULTI` of `enum bpf_attach_type`, since Linux 6.6.
+const UPROBE_MULTI: u32 = 48;
+
+/// What a program is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
 pub(super) enum ProgramKind {
     /// For kprobes and uprobes: its context is `struct pt_regs`.
-    Kprobe = 2,
+    Kprobe,
+    /// The same, for many of them at once.
+    ManyProbes,
     /// For other perf events: its context is `struct bpf_perf_event_data`, which starts with the registers.
-    PerfEvent = 7,
+    PerfEvent,
+}
+
+impl ProgramKind {
+    fn number(self) -> u32 {
+        match self {
+            Self::Kprobe | Self::ManyProbes => 2,
+            Self::PerfEvent => 7,
+        }
+    }
 }
 
 pub(super) fn create_map(
@@ -84,9 +118,13 @@ const NAME: [u8; 16] = *b"failsketch_hit\0\0";
 /// Loads a program; the verifier's words go to `log`, if that has any room.
 pub(super) fn load(kind: ProgramKind, code: &[u64], log: &mut [u8]) -> io::Result<OwnedFd> {
     // The helpers that we call are for programs under the GPL only; this program is offered under it, too.
-    const LICENSE: &std::ffi::CStr = c"Dual MIT/GPL";
+    const LICENSE: &CStr = c"Dual MIT/GPL";
     let attributes = LoadAttributes {
-        kind: kind as u32,
+        kind: kind.number(),
+        attach_type: match kind {
+            ProgramKind::ManyProbes => UPROBE_MULTI,
+            ProgramKind::Kprobe | ProgramKind::PerfEvent => 0,
+        },
         instruction_count: u32::try_from(code.len()).map_err(io::Error::other)?,
         instructions: code.as_ptr() as u64,
         license: LICENSE.as_ptr() as u64,
@@ -101,6 +139,25 @@ pub(super) fn load(kind: ProgramKind, code: &[u64], log: &mut [u8]) -> io::Resul
         ..LoadAttributes::default()
     };
     bpf(PROG_LOAD, &attributes)
+}
+
+/// Connects a program to many instructions of a file, by their offsets in it, in one process.
+pub(super) fn link_probes(
+    program: BorrowedFd<'_>,
+    path: &CStr,
+    offsets: &[u64],
+    pid: u32,
+) -> io::Result<OwnedFd> {
+    let attributes = LinkAttributes {
+        program: u32::try_from(program.as_raw_fd()).map_err(io::Error::other)?,
+        attach_type: UPROBE_MULTI,
+        path: path.as_ptr() as u64,
+        offsets: offsets.as_ptr() as u64,
+        count: u32::try_from(offsets.len()).map_err(io::Error::other)?,
+        pid,
+        ..LinkAttributes::default()
+    };
+    bpf(LINK_CREATE, &attributes)
 }
 
 /// Runs a command that makes a descriptor.

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use failure::image::Registers;
 use perf_event_open_sys::bindings::{
-    PERF_RECORD_COMM, PERF_RECORD_EXIT, PERF_RECORD_FORK, PERF_RECORD_LOST, PERF_RECORD_LOST_SAMPLES,
-    PERF_RECORD_MISC_COMM_EXEC, PERF_RECORD_MISC_MMAP_BUILD_ID, PERF_RECORD_MISC_SWITCH_OUT,
-    PERF_RECORD_MISC_SWITCH_OUT_PREEMPT, PERF_RECORD_MMAP2, PERF_RECORD_SAMPLE, PERF_RECORD_SWITCH,
-    PERF_RECORD_THROTTLE, PERF_RECORD_UNTHROTTLE,
+    PERF_RECORD_AUX, PERF_RECORD_COMM, PERF_RECORD_EXIT, PERF_RECORD_FORK, PERF_RECORD_LOST,
+    PERF_RECORD_LOST_SAMPLES, PERF_RECORD_MISC_COMM_EXEC, PERF_RECORD_MISC_MMAP_BUILD_ID,
+    PERF_RECORD_MISC_SWITCH_OUT, PERF_RECORD_MISC_SWITCH_OUT_PREEMPT, PERF_RECORD_MMAP2, PERF_RECORD_SAMPLE,
+    PERF_RECORD_SWITCH, PERF_RECORD_THROTTLE, PERF_RECORD_UNTHROTTLE,
 };
 use program::{BuildId, FileOffset, RunAddr};
 
+use super::intel_pt::{AuxFlags, AuxRecord};
 use crate::registers::{PERF_WORDS, from_perf};
 use crate::{Pid, Tid};
 
@@ -57,6 +58,8 @@ pub enum Record {
         /// Although it would have gone on.
         preempted: bool,
     },
+    /// The processor wrote to the buffer of a trace.
+    Aux(AuxRecord),
     /// A kind of record that nobody asked for.
     Other {
         /// Its number.
@@ -170,6 +173,11 @@ pub(super) fn parse(bytes: &[u8]) -> Option<(Origin, Record)> {
             out: misc & PERF_RECORD_MISC_SWITCH_OUT != 0,
             preempted: misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT != 0,
         },
+        PERF_RECORD_AUX => Record::Aux(AuxRecord {
+            offset: u64(&mut body)?,
+            size: u64(&mut body)?,
+            flags: AuxFlags(u64(&mut body)?),
+        }),
         kind => Record::Other { kind },
     };
     Some((origin, record))

@@ -68,6 +68,31 @@ impl Ring {
         self.tail().store(tail, Ordering::Release);
     }
 
+    /// Says where a trace's buffer of so many bytes is to be mapped: behind the records. Gives the offset for mmap(2).
+    pub(super) fn place_aux(&mut self, bytes: usize) -> libc::off_t {
+        let offset = PAGE + self.size;
+        // SAFETY: the fields are aligned, live as long as the mapping, and are read by the kernel when the buffer is
+        // mapped, which is later.
+        unsafe {
+            (&raw mut (*self.control.as_ptr()).aux_offset).write_volatile(offset as u64);
+            (&raw mut (*self.control.as_ptr()).aux_size).write_volatile(bytes as u64);
+        }
+        offset as libc::off_t
+    }
+
+    /// Up to where the kernel has written to the trace's buffer.
+    pub(super) fn aux_head(&self) -> u64 {
+        // SAFETY: as for the head of the records.
+        unsafe { AtomicU64::from_ptr(&raw mut (*self.control.as_ptr()).aux_head) }.load(Ordering::Acquire)
+    }
+
+    /// Tells the kernel up to where the trace's buffer was read.
+    pub(super) fn set_aux_tail(&mut self, tail: u64) {
+        // SAFETY: as for the tail of the records.
+        unsafe { AtomicU64::from_ptr(&raw mut (*self.control.as_ptr()).aux_tail) }
+            .store(tail, Ordering::Release);
+    }
+
     /// Copies bytes out of the part that holds records.
     fn copy(&self, position: u64, out: &mut [u8]) {
         let (start, first) = split(position, out.len(), self.size);

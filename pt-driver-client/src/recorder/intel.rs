@@ -1,0 +1,310 @@
+//! Intel PT: the processor records, an event and a buffer for each thread.
+//!
+//! With a buffer to each thread nothing has to be taken apart afterwards, and no context switches need to be known. The
+//! kernel keeps address filters up to date by itself when files are mapped, at another address or in another program.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use failure::report::Report;
+use program::{ModuleId, Program};
+use slicer::plan::ranges::coarsen;
+use slicer::plan::{PcRange, Plan};
+use tracee::Tid;
+use tracee::perf::intel_pt::{AuxMode, PtEvent, PtPmu, PtTrace};
+use tracee::process::ModuleMap;
+use tracee::ptrace::{Launched, Tracer};
+use tracee::run::{Ended, TrackError, Tracker};
+use tracee::{ClockPoint, Pid};
+
+use super::Recorder;
+use super::place::Known;
+use super::recording::{Clock, Missing, Placed, Recording, Space, ThreadTrace, What};
+use super::request::{RecorderError, Source};
+
+const TICK: Duration = Duration::from_millis(20);
+
+/// How much is kept, and which end of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IntelOptions {
+    /// Room for each thread.
+    pub bytes_per_thread: usize,
+    /// The last of it (a flight recorder), or all of it (what does not fit is missing, and listed).
+    pub mode: AuxMode,
+}
+
+impl Default for IntelOptions {
+    fn default() -> Self {
+        Self {
+            bytes_per_thread: 4 << 20,
+            mode: AuxMode::Snapshot,
+        }
+    }
+}
+
+/// Records with Intel PT.
+pub struct IntelPt {
+    pmu: PtPmu,
+    options: IntelOptions,
+    known: Vec<Known>,
+    ranges: Vec<PcRange>,
+    events: Vec<(Tid, PtEvent)>,
+    /// What ended threads left.
+    ended: Vec<(Tid, PtTrace)>,
+    placed: Vec<Option<u64>>,
+    begin: ClockPoint,
+    recording: Recording,
+}
+
+impl IntelPt {
+    /// A recorder for the ranges of a plan, if this host can.
+    ///
+    /// # Errors
+    /// When it cannot.
+    pub fn new(program: &Program<'_>, plan: &Plan, options: IntelOptions) -> Result<Self, RecorderError> {
+        let pmu = PtPmu::of_this_host()?;
+        let ids: BTreeSet<ModuleId> = plan.ranges.iter().map(|range| range.module).collect();
+        let known: Vec<Known> = ids.into_iter().filter_map(|id| Known::of(program, id)).collect();
+        Ok(Self {
+            ranges: coarsen(plan.ranges.clone(), pmu.filters),
+            pmu,
+            options,
+            placed: vec![None; known.len()],
+            known,
+            events: Vec::new(),
+            ended: Vec::new(),
+            begin: ClockPoint::now(),
+            recording: Recording::empty(Source::IntelPt, Clock::Counter(None)),
+        })
+    }
+
+    /// Starts to trace a thread, launched or not. It is not stopped for it.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn trace(&mut self, pid: Pid, tid: Tid) -> Result<(), TrackError> {
+        let map = ModuleMap::of(pid)?;
+        self.place(&map);
+        let files: Vec<(ModuleId, Option<PathBuf>)> = self
+            .known
+            .iter()
+            .map(|known| {
+                let mapped = known.find(&map).and_then(|module| map.file(module));
+                let file = mapped.or_else(|| known.file().map(Path::to_path_buf));
+                (known.module, file)
+            })
+            .collect();
+        let parts: Option<Vec<FilterPart>> = self
+            .ranges
+            .iter()
+            .map(|range| {
+                let known = self.known.iter().find(|known| known.module == range.module)?;
+                let (_, file) = files.iter().find(|(module, _)| *module == range.module)?;
+                Some(FilterPart {
+                    offset: known.offset(range.start.0)?.0,
+                    len: range.len(),
+                    file: file.clone()?,
+                })
+            })
+            .collect();
+        let filter = parts.and_then(|parts| filter_text(&parts, self.pmu.filters));
+        let IntelOptions {
+            bytes_per_thread,
+            mode,
+        } = self.options;
+        let event = PtEvent::open(&self.pmu, tid, mode, bytes_per_thread, filter.as_deref())?;
+        self.events.push((tid, event));
+        Ok(())
+    }
+
+    fn place(&mut self, map: &ModuleMap) {
+        for (known, placed) in self.known.iter().zip(&mut self.placed) {
+            let bias = known.find(map).and_then(|module| module.mapped.bias);
+            *placed = bias.or(*placed);
+        }
+    }
+
+    /// Takes in what there is.
+    ///
+    /// # Errors
+    /// When tracing cannot go on.
+    pub fn drain(&mut self) -> Result<(), TrackError> {
+        for (_, event) in &mut self.events {
+            event.read()?;
+        }
+        Ok(())
+    }
+
+    fn end_events(&mut self) {
+        for (tid, event) in self.events.drain(..) {
+            // An event whose thread is gone is over already; what it left can still be read.
+            if let Ok(trace) = event.finish() {
+                self.ended.push((tid, trace));
+            } else {
+                let what = What::End;
+                self.recording.missing.push(Missing { tid: Some(tid), what });
+            }
+        }
+    }
+
+    /// Ends what there is in this address space.
+    fn close_space(&mut self) {
+        self.end_events();
+        let space = self.recording.spaces.len();
+        let placed = self.known.iter().zip(&self.placed);
+        let modules = placed.filter_map(|(known, bias)| {
+            Some(Placed {
+                module: known.module,
+                bias: (*bias)?,
+                build_id: known.build_id.clone(),
+            })
+        });
+        self.recording.spaces.push(Space {
+            modules: modules.collect(),
+        });
+        for (tid, trace) in self.ended.drain(..) {
+            gather(&mut self.recording, tid, space, trace);
+        }
+        self.placed.fill(None);
+    }
+}
+
+/// Adds a thread's trace to a recording, and what is missing from it.
+fn gather(recording: &mut Recording, tid: Tid, space: usize, trace: PtTrace) {
+    let mut miss = |count: u64, what: What| {
+        if count > 0 {
+            recording.missing.push(Missing { tid: Some(tid), what });
+        }
+    };
+    miss(trace.truncated, What::Truncated(trace.truncated));
+    miss(trace.damaged, What::Damaged(trace.damaged));
+    miss(trace.lost, What::Records(trace.lost));
+    miss(trace.overrun, What::Beginning(trace.overrun));
+    let segments = trace.segments.into_iter();
+    recording
+        .threads
+        .extend(segments.map(|bytes| ThreadTrace { tid, space, bytes }));
+}
+
+/// A part of a file that is traced.
+struct FilterPart {
+    offset: u64,
+    len: u64,
+    file: PathBuf,
+}
+
+/// The filter, as PERF_EVENT_IOC_SET_FILTER takes it; `None` when it cannot be said in so many parts: then everything is
+/// traced, and nothing is missed.
+fn filter_text(parts: &[FilterPart], most: usize) -> Option<String> {
+    if parts.is_empty() || parts.len() > most {
+        return None;
+    }
+    let texts = parts.iter().map(|part| {
+        let file = part.file.to_str()?;
+        // The kernel takes these for the end of the name.
+        let can_be_said = !file.contains([' ', ',', '\n', '\t']);
+        can_be_said.then(|| format!("filter {:#x}/{:#x}@{file}", part.offset, part.len))
+    });
+    texts
+        .collect::<Option<Vec<String>>>()
+        .map(|texts| texts.join(","))
+}
+
+impl Tracker for IntelPt {
+    fn started(&mut self, tracer: &mut Tracer<Launched>) -> Result<(), TrackError> {
+        if !self.events.is_empty() {
+            self.close_space();
+        }
+        self.trace(tracer.pid(), tracer.pid().first_thread())
+    }
+
+    fn thread_started(&mut self, tracer: &mut Tracer<Launched>, tid: Tid) -> Result<(), TrackError> {
+        self.trace(tracer.pid(), tid)
+    }
+
+    fn tick(&mut self, tracer: &mut Tracer<Launched>) -> Result<(), TrackError> {
+        if self.placed.contains(&None)
+            && let Ok(map) = ModuleMap::of(tracer.pid())
+        {
+            self.place(&map);
+        }
+        self.drain()
+    }
+
+    fn period(&self) -> Option<Duration> {
+        Some(TICK)
+    }
+
+    fn failing(&mut self, tracer: &mut Tracer<Launched>, _: &Report) -> Result<(), TrackError> {
+        if let Ok(map) = ModuleMap::of(tracer.pid()) {
+            self.place(&map);
+        }
+        self.drain()
+    }
+
+    fn ended(&mut self, _: Ended) {
+        self.end_events();
+    }
+}
+
+impl Recorder for IntelPt {
+    fn source(&self) -> Source {
+        Source::IntelPt
+    }
+
+    fn finish(mut self: Box<Self>) -> Recording {
+        self.close_space();
+        self.recording.clock = Clock::Counter(Some((self.begin, ClockPoint::now())));
+        self.recording
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(offset: u64, file: &str) -> FilterPart {
+        FilterPart {
+            offset,
+            len: 0x20,
+            file: file.into(),
+        }
+    }
+
+    #[test]
+    fn a_filter_is_what_the_kernel_reads() {
+        let text = filter_text(&[part(0x1000, "/bin/a"), part(0x40, "/lib/b.so")], 2);
+        let expected = "filter 0x1000/0x20@/bin/a,filter 0x40/0x20@/lib/b.so";
+        assert_eq!(text.as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn what_cannot_be_filtered_is_traced_as_a_whole() {
+        assert_eq!(filter_text(&[part(0, "/bin/a"), part(1, "/bin/b")], 1), None);
+        assert_eq!(filter_text(&[part(0, "/bin/my app")], 2), None);
+        assert_eq!(filter_text(&[part(0, "/bin/a,b")], 2), None);
+        assert_eq!(filter_text(&[], 2), None);
+    }
+
+    #[test]
+    fn what_is_missing_from_a_trace_is_listed() {
+        let mut recording = Recording::empty(Source::IntelPt, Clock::Counter(None));
+        let trace = PtTrace {
+            segments: vec![vec![1], vec![2, 3]],
+            truncated: 1,
+            damaged: 0,
+            lost: 7,
+            overrun: 0,
+        };
+        gather(&mut recording, Tid(5), 0, trace);
+        let missing: Vec<What> = recording
+            .missing
+            .into_iter()
+            .map(|missing| missing.what)
+            .collect();
+        assert_eq!(missing, [What::Truncated(1), What::Records(7)]);
+        let bytes: Vec<Vec<u8>> = recording.threads.into_iter().map(|thread| thread.bytes).collect();
+        assert_eq!(bytes, [vec![1], vec![2, 3]]);
+    }
+}
