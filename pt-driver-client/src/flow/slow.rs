@@ -347,6 +347,7 @@ impl Known<'_> {
             return Err(Why::UnexpectedPacket);
         }
         let is_last = state.begun && state.position >= state.end;
+        let start = state.position;
         let (mut ip, mut mode) = (None, None);
         state.position = next;
         state.timeline.psb();
@@ -357,6 +358,8 @@ impl Known<'_> {
                     self.finish(state, consumer);
                     return Ok(true);
                 }
+                // Whoever begins here will find it.
+                Err(_) if is_last => return Ok(true),
                 Err(PacketError::Unknown) => return Err(Why::UnknownPacket),
                 Err(PacketError::Malformed) => return Err(Why::MalformedPacket),
             };
@@ -374,6 +377,7 @@ impl Known<'_> {
                 | Packet::Pip { .. }
                 | Packet::Vmcs { .. }
                 | Packet::Mnt(_) => {}
+                _ if is_last => return Ok(true),
                 _ => return Err(Why::UnexpectedPacket),
             }
             state.position += size;
@@ -382,14 +386,10 @@ impl Known<'_> {
             ip = None;
         }
         if state.begun {
-            let same_mode = !state.mode_known || mode.is_none_or(|mode| mode == state.mode);
-            if !same_mode || ip.is_none() && state.enabled && !overflow || ip.is_some() && !state.enabled {
-                return Err(Why::BadStatus);
-            }
-            if let Some(ip) = ip
-                && !self.walk_to(state, ip, consumer)?
-            {
-                return Err(Why::Mismatch);
+            if let Err(why) = self.pass_psb(state, ip, mode, overflow, consumer) {
+                // The state is wrong, but not the PSB: decoding begins anew with it.
+                state.position = start;
+                return Err(why);
             }
         } else if let Some(ip) = ip {
             state.enabled = true;
@@ -407,5 +407,24 @@ impl Known<'_> {
         }
         state.begun = true;
         Ok(false)
+    }
+
+    /// Comes by a PSB: runs up to where it was written, if the state is what it says.
+    fn pass_psb<C: Consumer>(
+        &mut self,
+        state: &mut State<'_>,
+        ip: Option<u64>,
+        mode: Option<ExecMode>,
+        overflow: bool,
+        consumer: &mut C,
+    ) -> Result<(), Why> {
+        let same_mode = !state.mode_known || mode.is_none_or(|mode| mode == state.mode);
+        if !same_mode || ip.is_none() && state.enabled && !overflow || ip.is_some() && !state.enabled {
+            return Err(Why::BadStatus);
+        }
+        match ip {
+            Some(ip) if !self.walk_to(state, ip, consumer)? => Err(Why::Mismatch),
+            _ => Ok(()),
+        }
     }
 }
