@@ -47,9 +47,10 @@ impl Probes {
         Ok(())
     }
 
-    /// A thread that has ended.
+    /// A thread that has ended. Nobody waits until the kernel is done with its probes: the others run on.
     pub(crate) fn forget(&mut self, tid: Tid) {
-        self.open.remove(&tid);
+        let probes = self.open.remove(&tid).unwrap_or_default();
+        Uprobe::close_all(probes.into_iter().map(|(_, probe)| probe).collect());
     }
 
     /// Another program runs, or nothing is to be found out any more.
@@ -64,6 +65,14 @@ impl Probes {
         for opened in self.open.values_mut() {
             opened.retain(|(for_what, _)| *for_what != what);
         }
+    }
+}
+
+impl Drop for Probes {
+    /// The process has ended, or whoever left it has cleared them.
+    fn drop(&mut self) {
+        let probes = std::mem::take(&mut self.open).into_values().flatten();
+        Uprobe::close_all(probes.map(|(_, probe)| probe).collect());
     }
 }
 
