@@ -13,7 +13,8 @@ pub(super) fn kind(predictor: &Predictor) -> String {
         PredictorKind::Order => "order",
         PredictorKind::Atomicity => "atomicity",
     };
-    match &predictor.pattern {
+    match predictor.pattern.as_deref() {
+        Some(words::DEADLOCK) => words::DEADLOCK.to_owned(),
         Some(pattern) => format!("{kind} {}", plain_start(pattern, 8)),
         None => kind.to_owned(),
     }

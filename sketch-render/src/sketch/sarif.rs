@@ -12,7 +12,7 @@ use crate::text::plain_start;
 const LONGEST: usize = 1000;
 
 /// Id, name and what it means: one rule a kind of cause.
-const RULES: [(&str, &str, &str); 5] = [
+const RULES: [(&str, &str, &str); 6] = [
     (
         "FS1000",
         "Failure",
@@ -38,6 +38,7 @@ const RULES: [(&str, &str, &str); 5] = [
         "UnexpectedBranch",
         "A branch goes a way that it goes in failing runs only.",
     ),
+    ("FS1005", "Deadlock", "Threads wait for one another."),
 ];
 
 /// A sketch as SARIF.
@@ -45,8 +46,11 @@ const RULES: [(&str, &str, &str); 5] = [
 /// # Errors
 /// Never, for a sketch; serialisation is fallible by its signature.
 pub fn sarif(sketch: &Sketch) -> Result<String, serde_json::Error> {
+    let pattern = sketch.predictors.first().and_then(|best| best.pattern.as_deref());
+    let deadlock = pattern == Some(words::DEADLOCK);
     let rule = match sketch.predictors.first().map(|best| best.kind) {
         None => 0,
+        Some(PredictorKind::Order) if deadlock => 5,
         Some(PredictorKind::Order) => 1,
         Some(PredictorKind::Atomicity) => 2,
         Some(PredictorKind::Value) => 3,

@@ -9,6 +9,9 @@ use crate::text::plain_start;
 /// Columns of a name inside a sentence.
 const NAME: usize = 60;
 
+/// The pattern of threads that wait for one another.
+pub(super) const DEADLOCK: &str = "deadlock";
+
 /// A part of a sentence: forms that can show code as code do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
@@ -226,6 +229,13 @@ fn accesses(sketch: &Sketch, predictor: &Predictor) -> Phrase {
             .text(format!("{reader} read "))
             .variable(variable)
             .text(format!(" between two writes of {writer}")),
+        (DEADLOCK, who @ [_, _, ..]) => {
+            let waiting = say().text(format!("{} wait for one another", who.join(" and ")));
+            match variable {
+                Some(locks) => waiting.text(" over ").code(locks),
+                None => waiting,
+            }
+        }
         _ => say()
             .text(format!("{} accessed ", who.join(", ")))
             .variable(variable)

@@ -172,21 +172,27 @@ pub fn hang() -> Sketch {
     ];
     sketch.predictors = vec![Predictor {
         statements: vec![
-            by("writer", Some(ReadWrite), at(45)),
+            by("writer", Some(Read), at(47)),
             by("checkpointer", Some(Read), at(73)),
         ],
-        ..predictor(1, PredictorKind::Order, "WR", "db_mutex", [17, 20])
+        ..predictor(
+            1,
+            PredictorKind::Order,
+            "deadlock",
+            "cache_mutex, db_mutex",
+            [17, 0],
+        )
     }];
     numbered(
         sketch,
         vec![
             step(0, at(87)),
-            step(0, at(45)).does(ReadWrite, "db_mutex", number(1)).of(1),
+            step(0, at(45)).does(ReadWrite, "db_mutex", number(1)),
             step(1, at(97)),
             step(1, at(71)).does(ReadWrite, "cache_mutex", number(1)),
             Step {
                 unordered_after: Some(3),
-                ..step(0, at(47)).does(Read, "cache_mutex", number(1))
+                ..step(0, at(47)).does(Read, "cache_mutex", number(1)).of(1)
             },
             step(1, at(73)).does(Read, "db_mutex", number(1)).of(1).fails(),
         ],
