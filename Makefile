@@ -21,6 +21,7 @@ demo: setup
 eval: setup
 	@$(MAKE) -s -C tests/zoo -j$(JOBS) check code
 	@$(CARGO) test -j$(JOBS) -p failsketch-tests --test suite zoo_slice -- --test-threads $(JOBS)
+	@FAILSKETCH_FLOW_RUNS=20 $(CARGO) test -j$(JOBS) -p failsketch-tests --test suite zoo_flow -- --test-threads $(JOBS)
 
 bench: setup
 	@tests/bench/bench.py

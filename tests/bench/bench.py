@@ -14,6 +14,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import flow
 import subjects
 import traces
 import watch
@@ -180,12 +181,12 @@ def large_files(programs):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--turns", type=int, default=5)
-    arguments.add_argument("--only", choices=["core", "icfg", "watch", "pt", "render"])
+    arguments.add_argument("--only", choices=["core", "icfg", "watch", "pt", "flow", "render"])
     arguments.add_argument("--no-build", action="store_true", help="measure the failsketch that is there")
     options = arguments.parse_args()
     if not options.no_build:
         subprocess.run(["cargo", "build", "--quiet", "--release", "-p", "cli"], cwd=ROOT, check=True)
-    wanted = [options.only] if options.only else ["core", "icfg", "watch", "pt", "render"]
+    wanted = [options.only] if options.only else ["core", "icfg", "watch", "pt", "flow", "render"]
     results = {"cpus": os.cpu_count(), "load_before": os.getloadavg(), "turns": options.turns}
     print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}, {options.turns} turns each")
     if "core" in wanted or "icfg" in wanted:
@@ -203,6 +204,10 @@ def main():
     if "pt" in wanted:
         results["pt"] = traces.measure(ROOT, bench_binary("pt"), options.turns * 6)
         traces.report(results["pt"], verdict)
+    if "flow" in wanted:
+        (TARGET / "bench").mkdir(parents=True, exist_ok=True)
+        results["flow"] = flow.measure(TARGET / "bench", bench_binary("flow"), options.turns)
+        flow.report(results["flow"], verdict)
     if "render" in wanted:
         results["render"] = render(options.turns * 6)
         print_render(results["render"])

@@ -25,8 +25,9 @@ use super::place::Known;
 use super::recording::{Clock, Missing, Placed, Recording, Space, ThreadTrace, What};
 use super::request::{RecorderError, Source};
 
-/// A hit takes about 350 bytes, and ten milliseconds of two processors in probes fill a quarter of this.
-const RING: usize = 8 << 20;
+/// A hit takes about 350 bytes and, on a fast machine, a microsecond or two: this is room for some 100 ms of a busy
+/// processor, in case nobody lets us read.
+const RING: usize = 32 << 20;
 const TICK: Duration = Duration::from_millis(10);
 
 /// How much is kept.
