@@ -96,13 +96,14 @@ fn result(sketch: &Sketch, rule: &str) -> Value {
     if !sketch.steps.is_empty() {
         result["codeFlows"] = json!([code_flow(sketch)]);
     }
-    let stacks: Vec<Value> = sketch
-        .failure
-        .stacks
-        .iter()
-        .filter(|frames| !frames.is_empty())
-        .map(|frames| stack(frames))
-        .collect();
+    // The schema wants each stack once; threads that wait alike have the same.
+    let mut stacks: Vec<Value> = Vec::new();
+    for frames in sketch.failure.stacks.iter().filter(|frames| !frames.is_empty()) {
+        let stack = stack(frames);
+        if !stacks.contains(&stack) {
+            stacks.push(stack);
+        }
+    }
     if !stacks.is_empty() {
         result["stacks"] = Value::Array(stacks);
     }
