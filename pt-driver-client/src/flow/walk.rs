@@ -95,10 +95,14 @@ impl Known<'_> {
         stop: impl Fn(&Blocks<'_>, BlockId) -> Option<(usize, u64)>,
     ) -> Result<bool, Why> {
         let mut id = self.here(state);
-        let mut steps = 0;
-        // A way of more blocks than there are is a circle.
-        while steps <= self.blocks.len() {
+        // A block that comes again makes a circle. Which one is looked for changes less and less often, so that a
+        // circle of any length is found; what is told before that does not depend on what is known of other code.
+        let (mut steps, mut marked) = (0_u64, UNKNOWN);
+        while id != marked {
             steps += 1;
+            if steps.is_power_of_two() {
+                marked = id;
+            }
             state.spend_block()?;
             let block = self.blocks.block(BlockId(id));
             let walked = match stop(&self.blocks, BlockId(id)) {
