@@ -13,6 +13,7 @@ mod doctor;
 mod frames;
 mod names;
 mod pt_traces;
+mod run;
 mod show;
 mod trace_text;
 mod watch_accesses;

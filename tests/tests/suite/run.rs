@@ -1,0 +1,208 @@
+//! `failsketch run` and `diagnose`: from a command line to a sketch.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use failsketch_tests::folder::Folder;
+use failsketch_tests::process::Finished;
+use failsketch_tests::running::Running;
+use failsketch_tests::target::Built;
+use failsketch_tests::{command, process, skip, zoo};
+use serde_json::Value;
+
+/// Runs many times, on a machine that does other things too.
+const LONGEST: Duration = Duration::from_secs(300);
+
+fn failsketch(arguments: &[&str]) -> Finished {
+    let mut command = std::process::Command::new(command::binary());
+    command.args(arguments);
+    process::run(&mut command, b"", LONGEST, |_| ())
+}
+
+fn endings() -> Built {
+    Built::c("endings.c", "O0")
+}
+
+fn line_of(built: &Built, mark: &str) -> u64 {
+    let lines = built.text.lines().position(|line| line.contains(mark));
+    lines.map_or(0, |index| index as u64 + 1)
+}
+
+fn sketch(done: &Finished) -> Value {
+    assert!(done.status.success(), "{}: {}", done.how(), done.stderr);
+    serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {}", done.stdout))
+}
+
+#[test]
+fn a_program_that_does_not_fail_is_status_3_and_what_was_tried() {
+    let built = endings();
+    let done = failsketch(&["run", "--runs", "5", "--", built.exe.to_str().unwrap()]);
+    assert_eq!(done.how(), "exit status 3", "{}", done.stderr);
+    assert!(done.stderr.contains("no failure in 5 runs"), "{}", done.stderr);
+    assert!(done.stdout.is_empty(), "{}", done.stdout);
+}
+
+#[test]
+fn a_program_that_always_fails_gets_a_sketch_without_claims() {
+    let built = endings();
+    let exe = built.exe.to_str().unwrap();
+    let done = failsketch(&["run", "--json", "--runs", "12", "--", exe, "crash"]);
+    let sketch = sketch(&done);
+    assert_eq!(sketch["failure"]["signal"], "SIGSEGV");
+    assert_eq!(sketch["failure"]["statement"]["function"], "crash");
+    assert_eq!(sketch["failure"]["statement"]["line"], line_of(&built, "@crash"));
+    assert_eq!(sketch["runs"]["successful"], 0);
+    assert_eq!(sketch["predictors"], serde_json::json!([]));
+    let last = sketch["steps"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["failing"], true);
+    assert_eq!(last["statement"]["line"], line_of(&built, "@crash"));
+}
+
+#[test]
+fn a_failure_that_does_not_recur_gets_the_static_sketch() {
+    let built = endings();
+    let exe = built.exe.to_str().unwrap();
+    let done = failsketch(&["run", "--runs", "1", "--", exe, "crash"]);
+    assert!(done.status.success(), "{}", done.stderr);
+    assert!(done.stdout.contains("@crash"), "{}", done.stdout);
+    assert!(
+        done.stdout.contains("the limit of runs is reached"),
+        "{}",
+        done.stdout
+    );
+}
+
+#[test]
+fn input_and_environment_reach_every_run() {
+    let built = endings();
+    let exe = built.exe.to_str().unwrap();
+    let input = built.folder.path().join("input");
+    fs::write(&input, "crash\n").unwrap();
+    let input = input.to_str().unwrap();
+    let crashed = |arguments: &[&str]| {
+        let sketch = sketch(&failsketch(arguments));
+        assert_eq!(
+            sketch["failure"]["statement"]["function"], "crash",
+            "{arguments:?}"
+        );
+        assert!(sketch["runs"]["failing"].as_u64() > Some(1), "{arguments:?}");
+    };
+    crashed(&[
+        "run", "--json", "--runs", "4", "--stdin", input, "--", exe, "input",
+    ]);
+    crashed(&[
+        "run",
+        "--json",
+        "--runs",
+        "4",
+        "--env",
+        "CRASH=1",
+        "--",
+        exe,
+        "environment",
+    ]);
+    // What comes through a pipe can be read once, and every run gets it.
+    let mut piped = std::process::Command::new(command::binary());
+    piped.args(["run", "--json", "--runs", "4", "--", exe, "input"]);
+    let done = process::run(&mut piped, b"crash\n", LONGEST, |_| ());
+    assert!(sketch(&done)["runs"]["failing"].as_u64() > Some(1));
+}
+
+#[test]
+fn an_exit_status_is_explained_by_the_branch_that_led_there() {
+    let built = endings();
+    let exe = built.exe.to_str().unwrap();
+    let done = failsketch(&["run", "--json", "--fail-on", "exit=3", "--", exe, "status"]);
+    let sketch = sketch(&done);
+    assert_eq!(sketch["failure"]["kind"], "exit-status");
+    assert_eq!(sketch["failure"]["statement"]["line"], line_of(&built, "@status"));
+    let best = &sketch["predictors"][0];
+    assert_eq!(best["precision"], 1.0, "{best}");
+    assert_eq!(best["recall"], 1.0, "{best}");
+}
+
+#[test]
+fn what_cannot_be_run_is_one_line() {
+    let built = endings();
+    let script = built.folder.path().join("script");
+    fs::write(&script, "#!/bin/sh\nexit 1\n").unwrap();
+    make_executable(&script);
+    let text = built.folder.path().join("text");
+    fs::write(&text, "nothing\n").unwrap();
+    make_executable(&text);
+    for (command, says) in [
+        ("/no/such/program", "/no/such/program"),
+        (script.to_str().unwrap(), "is a script"),
+        (text.to_str().unwrap(), "text"),
+    ] {
+        let done = failsketch(&["run", "--", command]);
+        assert_eq!(done.how(), "exit status 1", "{command}: {}", done.stderr);
+        assert_eq!(done.stderr.lines().count(), 1, "{command}: {}", done.stderr);
+        assert!(done.stderr.contains(says), "{command}: {}", done.stderr);
+    }
+    let done = failsketch(&[
+        "run",
+        "--control-flow",
+        "intel-pt",
+        "--",
+        built.exe.to_str().unwrap(),
+        "crash",
+    ]);
+    if done.how() == "exit status 1" {
+        assert!(done.stderr.contains("software-pt"), "{}", done.stderr);
+    } else {
+        skip::skipped("this machine has Intel PT: its absence cannot be tried");
+    }
+}
+
+#[test]
+fn a_race_is_explained_and_the_recorded_runs_say_the_same() {
+    let kept = Folder::new("kept");
+    let folder = kept.path().join("runs");
+    let folder = folder.to_str().unwrap();
+    let binary = zoo::binary("pbzip2-queue", "O2");
+    let binary = binary.to_str().unwrap();
+    let done = failsketch(&[
+        "run",
+        "--json",
+        "--keep",
+        folder,
+        "--time-limit",
+        "200",
+        "--",
+        binary,
+    ]);
+    let first = sketch(&done);
+    let best = &first["predictors"][0];
+    assert_eq!(best["kind"], "order", "{best}");
+    assert_eq!(best["pattern"], "WR", "{best}");
+    assert_eq!(best["statements"][0]["function"], "queue_delete", "{best}");
+    assert_eq!(best["statements"][0]["thread_role"], "main", "{best}");
+    assert_eq!(best["statements"][1]["function"], "queue_take", "{best}");
+    assert_eq!(best["statements"][1]["thread_role"], "consumer", "{best}");
+    let again = failsketch(&["diagnose", "--json", folder]);
+    assert_eq!(again.stdout, done.stdout, "{}", again.stderr);
+}
+
+#[test]
+fn an_interrupt_prints_what_is_known() {
+    let built = endings();
+    let mut command = std::process::Command::new(command::binary());
+    command.args(["run", "--runs", "1000000", "--failures", "1000000", "--"]);
+    command.arg(&built.exe).arg("crash");
+    let mut running = Running::start(&mut command);
+    running.end_input();
+    running.stderr_line("failed after").unwrap();
+    running.signal("INT");
+    let began = Instant::now();
+    let done = running.finish();
+    assert!(done.status.success(), "{}", done.stderr);
+    assert!(began.elapsed() < Duration::from_secs(30), "it took long to end");
+    assert!(done.stdout.contains("interrupted"), "{}", done.stdout);
+}
+
+fn make_executable(path: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
