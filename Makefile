@@ -8,6 +8,7 @@ PACKAGES := gcc g++ make cmake libc6-dev clang lld libclang-dev llvm binutils dw
 CARGO := cargo
 JOBS := 2
 FUZZ_SECONDS := 60
+EVAL :=
 
 all: test
 
@@ -17,11 +18,12 @@ test: setup
 demo: setup
 	@demo/run.sh
 
-# The zoo's facts against its sources and its machine code, then triage and slices of its failures.
+# The zoo's facts against its sources and its machine code, then how good its sketches are and what they cost. Other
+# folders of programs with facts: make eval EVAL="FOLDER…".
 eval: setup
 	@$(MAKE) -s -C tests/zoo -j$(JOBS) check code
-	@$(CARGO) test -j$(JOBS) -p failsketch-tests --test suite zoo_slice -- --test-threads $(JOBS)
 	@FAILSKETCH_FLOW_RUNS=20 $(CARGO) test -j$(JOBS) -p failsketch-tests --test suite zoo_flow -- --test-threads $(JOBS)
+	@tests/eval/eval.py $(EVAL)
 
 bench: setup
 	@tests/bench/bench.py

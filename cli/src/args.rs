@@ -269,6 +269,10 @@ pub struct DiagnoseArgs {
     #[arg(long)]
     pub json: bool,
 
+    /// Leave out what the runs showed of this, to see what it is worth (may be given several times)
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub ignore: Vec<Ignored>,
+
     /// A folder with debug files, searched before the usual ones (may be given several times)
     #[arg(long = "debug-dir", value_name = "DIR")]
     pub debug_dirs: Vec<PathBuf>,
@@ -276,6 +280,15 @@ pub struct DiagnoseArgs {
     /// Where sources are now: paths that start with OLD are read at NEW (may be given several times)
     #[arg(long = "source-map", value_name = "OLD=NEW", value_parser = source_mapping)]
     pub source_map: Vec<(String, String)>,
+}
+
+/// What recorded runs have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Ignored {
+    /// Which way branches went, and which statements ran
+    ControlFlow,
+    /// Who touched watched memory, and with which values
+    DataFlow,
 }
 
 /// A form of the sketch.

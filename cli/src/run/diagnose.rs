@@ -6,7 +6,7 @@ use diagnosis::record::{RunEnd, RunRecord};
 use tracee::ProgramFiles;
 
 use super::{deliver, keep};
-use crate::args::DiagnoseArgs;
+use crate::args::{DiagnoseArgs, Ignored};
 use crate::sources::SourceText;
 
 /// Runs the command; gives what to print.
@@ -33,8 +33,10 @@ pub fn run(args: &DiagnoseArgs) -> Result<String> {
         .context("the program of the recorded runs")?;
     let criterion = deliver::criterion(&program, series.at.as_ref())?;
     let mut inquiry = Inquiry::open(&program, report, criterion, series.sigma, untracked)?;
-    for record in records {
-        let record = record?;
+    // Without either there is nothing but the slice, and no run says anything.
+    let nothing = args.ignore.contains(&Ignored::ControlFlow) && args.ignore.contains(&Ignored::DataFlow);
+    for record in records.filter(|_| !nothing) {
+        let record = without(record?, &args.ignore);
         // The plan is made again as it was, so that what a run joined is joined again.
         inquiry.assignment(record.number);
         inquiry.take(&record);
@@ -43,4 +45,19 @@ pub fn run(args: &DiagnoseArgs) -> Result<String> {
     sketch.notes.extend(series.ended.as_deref().map(deliver::ending));
     deliver::add_sources(&mut sketch, &SourceText::new(&args.source_map));
     deliver::deliver(&sketch, args.format, args.json, None)
+}
+
+/// A run as if part of it had not been recorded.
+fn without(mut record: RunRecord, ignored: &[Ignored]) -> RunRecord {
+    for what in ignored {
+        match what {
+            Ignored::ControlFlow => record.flow = None,
+            Ignored::DataFlow => {
+                record.watched.clear();
+                record.hits.clear();
+                record.data_flow = None;
+            }
+        }
+    }
+    record
 }
