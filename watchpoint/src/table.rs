@@ -2,7 +2,10 @@
 //!
 //! The policy: a location that is found at a new address takes a register that nobody uses; when there is none, it
 //! takes the one of its own registers that has been where it is for longest. It never takes another location's:
-//! one that keeps moving must not push out one that stays. What is given up is told.
+//! one that keeps moving must not push out one that stays, nor take what is held for one that is still to be found. What
+//! is given up is told.
+
+use std::collections::BTreeMap;
 
 use program::RunAddr;
 
@@ -23,6 +26,8 @@ struct Used {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Table {
     registers: Vec<Option<Used>>,
+    /// Registers that are held for locations that were not found yet.
+    held: BTreeMap<usize, usize>,
     moves: u64,
 }
 
@@ -41,8 +46,14 @@ impl Table {
     pub(crate) fn new(registers: usize) -> Self {
         Self {
             registers: vec![None; registers],
+            held: BTreeMap::new(),
             moves: 0,
         }
+    }
+
+    /// Holds registers for a location until it is found for the first time.
+    pub(crate) fn hold(&mut self, location: usize, registers: usize) {
+        self.held.insert(location, registers);
     }
 
     /// What the registers wait for now.
@@ -75,6 +86,7 @@ impl Table {
         }
         let slots = at.slots()?;
         self.moves += 1;
+        self.held.remove(&location);
         while self.free() < slots.len() {
             let oldest = self.registers.iter().flatten();
             let oldest = oldest
@@ -82,6 +94,10 @@ impl Table {
                 .min_by_key(|used| used.since)
                 .copied();
             let Some(oldest) = oldest else {
+                // Whoever is found for the first time comes before those who may never be.
+                if self.unused() >= slots.len() && placement.given_up.is_empty() {
+                    break;
+                }
                 return Err(LocationError::TooMany {
                     needed: self.registers.len() + slots.len() - self.free(),
                 });
@@ -146,6 +162,23 @@ impl Table {
         Ok(placement)
     }
 
+    /// A location is not to be watched any more.
+    pub(crate) fn leave(&mut self, location: usize) -> Placement {
+        let mut placement = Placement::default();
+        for (of, at) in self.places() {
+            if of == location {
+                placement.given_up.push((location, at.addr));
+            }
+        }
+        for (register, used) in self.registers.iter_mut().enumerate() {
+            if used.is_some_and(|used| used.location == location) {
+                *used = None;
+                placement.set.push((register, Wanted::reserved()));
+            }
+        }
+        placement
+    }
+
     /// Forgets everything: another program runs.
     pub(crate) fn clear(&mut self) -> Vec<(usize, RunAddr)> {
         let places = self.places();
@@ -156,8 +189,13 @@ impl Table {
             .collect()
     }
 
-    fn free(&self) -> usize {
+    fn unused(&self) -> usize {
         self.registers.iter().filter(|used| used.is_none()).count()
+    }
+
+    /// Those that are held for nobody.
+    fn free(&self) -> usize {
+        self.unused().saturating_sub(self.held.values().sum())
     }
 
     fn give_up(&mut self, location: usize, at: Location) {
@@ -222,6 +260,32 @@ mod tests {
         assert_eq!(table.move_to(1, at(0x3000, 8)).unwrap(), Placement::default());
         assert!(table.move_to(1, at(0x4000, 24)).is_err());
         assert_eq!(table.places().len(), 2, "what cannot move stays");
+    }
+
+    #[test]
+    fn what_is_left_frees_its_registers_and_nobody_elses() {
+        let mut table = Table::new(3);
+        table.place(0, at(0x1000, 8)).unwrap();
+        table.place(1, at(0x2000, 16)).unwrap();
+        let placement = table.leave(1);
+        assert_eq!(placement.given_up, [(1, RunAddr(0x2000))]);
+        assert_eq!(placement.set, [(1, Wanted::reserved()), (2, Wanted::reserved())]);
+        assert_eq!(table.places(), [(0, at(0x1000, 8))]);
+        assert_eq!(table.leave(1), Placement::default());
+    }
+
+    #[test]
+    fn what_is_held_for_another_is_not_taken() {
+        let mut table = Table::new(3);
+        table.hold(0, 1);
+        table.hold(1, 1);
+        table.place(0, at(0x1000, 8)).unwrap();
+        table.place(0, at(0x2000, 8)).unwrap();
+        let third = table.place(0, at(0x3000, 8)).unwrap();
+        assert_eq!(third.given_up, [(0, RunAddr(0x1000))]);
+        let other = table.place(1, at(0x4000, 8)).unwrap();
+        assert!(other.armed && other.given_up.is_empty());
+        assert_eq!(table.places().len(), 3);
     }
 
     #[test]

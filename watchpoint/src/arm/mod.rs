@@ -1,7 +1,7 @@
 //! From the watch sites of a plan to locations and the places in the code where their addresses are known.
 //!
 //! A write that came before the arming is a write never seen, so an address is looked for where it is known first:
-//! a static one at start; the result of an allocation when that returns; a thread's argument where the thread is
+//! a static one at start; the result of a call when that returns; a thread's argument where the thread is
 //! created, or where what it points to was allocated; a parameter at the function's entry. The place just before
 //! the access is always among the probes of a site: there the register moves to the address that is used now.
 
@@ -37,13 +37,37 @@ pub struct Armed {
     pub spec: WatchSpec,
 }
 
+impl Armed {
+    /// Adds the places where another site of the same location finds its address.
+    fn also_found_by(&mut self, spec: WatchSpec) {
+        if let (Address::Probed(probes), Address::Probed(more)) = (&mut self.spec.address, spec.address) {
+            more.into_iter().for_each(|probe| add(probes, probe));
+        }
+    }
+}
+
+/// What is the same for two sites that access the same bytes each time: what a function does with one argument, or with
+/// one result of a call, it does with one thing.
+fn key(site: &WatchSite, spec: &WatchSpec, program: &Program<'_>) -> String {
+    match (&spec.address, site.early, program.function_at(site.access)) {
+        (
+            Address::Probed(_),
+            Some(early @ (Early::Argument { .. } | Early::Result { .. })),
+            Some(function),
+        ) => {
+            format!("{function:?} {early:?} {}", spec.len)
+        }
+        _ => format!("{:?} {}", spec.address, spec.len),
+    }
+}
+
 /// How to watch the sites of a plan. Reads count as much as writes: which thread read what is half of a race.
 #[must_use]
 pub fn arm<'p, 'a>(plan: &Plan, program: &'p Program<'a>, threads: &ThreadModel<'p, 'a>) -> Armament {
     let points = Points::new(program);
     let origins = Origins::new(program, threads, &points);
     let mut armament = Armament::default();
-    // Sites that come to the same address by the same way are one location.
+    // Sites that have the same address are one location, as far as one sees that in the code.
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
     for (number, site) in plan.watch_sites.iter().enumerate() {
         let Some(address) = address(site, &points, &origins) else {
@@ -55,11 +79,12 @@ pub fn arm<'p, 'a>(plan: &Plan, program: &'p Program<'a>, threads: &ThreadModel<
             len: site.width,
             trigger: Trigger::ReadWrite,
         };
-        let key = format!("{:?} {}", spec.address, spec.len);
+        let key = key(site, &spec, program);
         if let Some(&same) = known.get(&key)
             && let Some(same) = armament.locations.get_mut(same)
         {
             same.sites.push(number);
+            same.also_found_by(spec);
             continue;
         }
         known.insert(key, armament.locations.len());
@@ -93,20 +118,23 @@ fn address(site: &WatchSite, points: &Points<'_, '_>, origins: &Origins<'_, '_, 
             }
             probes.extend(found.probes);
         }
-        Some(Early::Result { call, offset }) => probes.extend(points.after_call(call, offset)),
+        Some(Early::Result { call, offset }) => {
+            probes.extend(points.at_returns_of(call, offset));
+            probes.extend(points.after_call(call, offset));
+        }
         Some(Early::Start) | None => {}
     }
     probes.extend(just_before(site, points));
     let mut kept: Vec<Probe> = Vec::new();
-    for probe in probes {
-        if !kept
-            .iter()
-            .any(|other| other.addr == probe.addr && other.module == probe.module)
-        {
-            kept.push(probe);
-        }
-    }
+    probes.into_iter().for_each(|probe| add(&mut kept, probe));
     (!kept.is_empty()).then_some(Address::Probed(kept))
+}
+
+fn add(probes: &mut Vec<Probe>, probe: Probe) {
+    let same = |other: &Probe| other.addr == probe.addr && other.module == probe.module;
+    if !probes.iter().any(same) {
+        probes.push(probe);
+    }
 }
 
 /// The place where the registers of the access have their values.

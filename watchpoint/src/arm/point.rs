@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use iced_x86::{FlowControl, Register};
+use iced_x86::{FlowControl, Instruction, Register};
 use program::code::{FlowGraph, InstrIx, Target};
 use program::{LinkAddr, ModuleId, Pc, Program};
 
@@ -25,6 +25,9 @@ const ALLOCATIONS: [&str; 12] = [
     "__rust_alloc",
     "__rust_alloc_zeroed",
 ];
+
+/// A function that returns at more places has a probe at the first of them only.
+const MAX_RETURNS: usize = 4;
 
 /// Finds places in a program.
 pub(super) struct Points<'p, 'a> {
@@ -50,31 +53,57 @@ impl<'p, 'a> Points<'p, 'a> {
         Some((flow, ix))
     }
 
-    /// A probe at an instruction, which must leave the registers of the address alone.
+    /// A probe for an address whose registers have their values before an instruction. The stop comes when the probed
+    /// instruction has been executed; one that changes the registers (`mov rax, [rax+24]`) is left alone, as one that
+    /// takes no probe, and the one before it probed, after which they have these values.
     pub(super) fn at(&self, at: Pc, expression: Expression, late: bool) -> Option<Probe> {
         let (flow, ix) = self.look(at)?;
-        let instruction = flow.instruction(ix)?;
         let index = expression.index.map(|(register, _)| register);
-        let registers = expression.base.into_iter().chain(index);
-        // A call changes registers when it returns, not when it is made.
-        let is_call = matches!(
-            instruction.flow_control(),
-            FlowControl::Call | FlowControl::IndirectCall
-        );
-        let kept = |register: Register| {
-            keeps(instruction, register) || is_call && register.full_register() != Register::RSP
+        let registers: Vec<Register> = expression.base.into_iter().chain(index).collect();
+        let instruction = flow.instruction(ix)?;
+        let probed = if leaves(instruction, &registers) && takes_probe(instruction) {
+            at.addr
+        } else {
+            let block = flow.block(flow.block_of(ix)?)?;
+            let before =
+                ix.0.checked_sub(1)
+                    .filter(|before| block.instrs.contains(before))?;
+            LinkAddr(flow.instruction(InstrIx(before))?.ip())
         };
-        if !registers.into_iter().all(kept) {
-            return None;
-        }
         let segments = self.program.module(at.module)?.elf().segments();
         Some(Probe {
             module: self.path(at.module),
-            addr: at.addr,
-            offset: segments.to_file_offset(at.addr)?,
+            addr: probed,
+            offset: segments.to_file_offset(probed)?,
             expression,
             late,
         })
+    }
+
+    /// Where a function of the program returns to whoever called it: its result plus an offset. That is earlier than
+    /// the use of one result where several callers are given the same thing.
+    pub(super) fn at_returns_of(&self, call: Pc, offset: i64) -> Vec<Probe> {
+        let returns = || {
+            let (flow, ix) = self.look(call)?;
+            let (_, target, _) = flow.calls().find(|(at, ..)| *at == ix)?;
+            let Target::Function(callee) = target else {
+                return None;
+            };
+            let flow = self.program.module(call.module)?.code().flow(callee);
+            let expression = Expression {
+                base: Some(Register::RAX),
+                index: None,
+                disp: offset,
+            };
+            let ends = flow.blocks.iter().filter_map(|block| {
+                let last = InstrIx(block.instrs.end.checked_sub(1)?);
+                let instruction = flow.instruction(last)?;
+                (instruction.flow_control() == FlowControl::Return).then(|| LinkAddr(instruction.ip()))
+            });
+            let probes = ends.filter_map(|addr| self.at(Pc { addr, ..call }, expression, true));
+            Some(probes.take(MAX_RETURNS).collect())
+        };
+        returns().unwrap_or_default()
     }
 
     /// Where a call returns: its result plus an offset. Only if nothing but the call leads there.
@@ -109,4 +138,26 @@ impl<'p, 'a> Points<'p, 'a> {
         // The symbols of Rust's allocator have a hash around their name.
         name().is_some_and(|name| ALLOCATIONS.contains(&name) || name.contains("___rust_alloc"))
     }
+}
+
+/// Whether registers have the same values after an instruction, as far as it can be told where it ends.
+fn leaves(instruction: &Instruction, registers: &[Register]) -> bool {
+    // A call changes registers when it returns, not when it is made.
+    let is_call = matches!(
+        instruction.flow_control(),
+        FlowControl::Call | FlowControl::IndirectCall
+    );
+    let kept = |&register: &Register| {
+        keeps(instruction, register) || is_call && register.full_register() != Register::RSP
+    };
+    registers.iter().all(kept)
+}
+
+/// Whether the kernel sets probes on such an instruction: not where it has a `lock` or an old segment prefix.
+fn takes_probe(instruction: &Instruction) -> bool {
+    let old_segment = matches!(
+        instruction.segment_prefix(),
+        Register::ES | Register::CS | Register::SS | Register::DS
+    );
+    !instruction.has_lock_prefix() && !old_segment
 }

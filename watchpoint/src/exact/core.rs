@@ -12,6 +12,7 @@ use tracee::process::{Memory, ModuleMap};
 use tracee::ptrace::{Resume, SigInfo, Tracer};
 use tracee::{Pid, Tid, monotonic_ns};
 
+use super::ceiling::{Ceiling, Verdict};
 use super::owner::{Owner, ProbeId, Trap};
 use super::probes::{Point, Probes};
 use crate::error::WatchError;
@@ -44,6 +45,7 @@ pub(crate) struct Core<Kind, O> {
     waiting: Vec<usize>,
     resumed_ns: BTreeMap<Tid, u64>,
     idle_ns: u64,
+    ceiling: Ceiling,
     out: Vec<Event>,
     kind: PhantomData<fn() -> Kind>,
 }
@@ -63,9 +65,16 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
             waiting: Vec::new(),
             resumed_ns: BTreeMap::new(),
             idle_ns: 0,
+            ceiling: Ceiling::none(),
             out: Vec::new(),
             kind: PhantomData,
         }
+    }
+
+    /// Watches what stops the process too often no longer than that.
+    pub(crate) fn with_ceiling(mut self) -> Self {
+        self.ceiling = Ceiling::of(self.specs.len());
+        self
     }
 
     /// A new thread, before its first instruction.
@@ -261,6 +270,10 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
             Trap::Watched { at, report } => {
                 self.hit(tid, at, report, time_ns, registers);
                 self.follow_pointers(tracer, false)?;
+                for location in self.watching(at) {
+                    let verdict = self.ceiling.hit(location);
+                    self.obey(tracer, location, verdict)?;
+                }
             }
             Trap::Probe(ProbeId::LIBRARIES) => self.libraries(tracer)?,
             Trap::Probe(probe) => {
@@ -271,6 +284,47 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
             }
         }
         Ok(Resume::Suppress)
+    }
+
+    /// The locations that an address belongs to.
+    fn watching(&self, at: RunAddr) -> Vec<usize> {
+        let inside = |place: &Location| place.addr <= at && at.0 - place.addr.0 < u64::from(place.len);
+        let places = self.table.places().into_iter();
+        let mut found: Vec<usize> = places
+            .filter(|(_, place)| inside(place))
+            .map(|(location, _)| location)
+            .collect();
+        found.dedup();
+        found
+    }
+
+    /// Stops less for a location, if that is the verdict.
+    fn obey(
+        &mut self,
+        tracer: &mut Tracer<Kind>,
+        location: usize,
+        verdict: Verdict,
+    ) -> Result<(), WatchError> {
+        if verdict == Verdict::GoOn {
+            return Ok(());
+        }
+        self.probes.remove_of(location);
+        if verdict == Verdict::EnoughProbes {
+            return Ok(());
+        }
+        let until_ns = monotonic_ns();
+        let placement = self.table.leave(location);
+        for (location, at) in placement.given_up {
+            self.out.push(Event::Disarmed {
+                location,
+                at,
+                until_ns,
+            });
+        }
+        for (register, wanted) in placement.set {
+            self.owner.set(tracer, register, wanted)?;
+        }
+        Ok(())
     }
 
     fn hit(&mut self, tid: Tid, watched: RunAddr, report: Report, time_ns: u64, registers: Registers) {
@@ -330,6 +384,8 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
         };
         let known = self.table.places().contains(&(location, at));
         self.place(tracer, location, at, late)?;
+        let verdict = self.ceiling.probed(location, at.addr, known);
+        self.obey(tracer, location, verdict)?;
         // A thread has one SIGTRAP: that of a watch is lost behind the probe's.
         Ok((!known || self.owner.stops()).then_some(at))
     }

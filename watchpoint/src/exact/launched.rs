@@ -232,6 +232,11 @@ pub(crate) fn lay_out(specs: &[WatchSpec], modules: &ModuleMap) -> Result<(Table
     let all_known = found.len() == specs.len();
     let registers = if all_known { needed.max(1) } else { REGISTERS };
     let mut table = Table::new(registers);
+    for (location, spec) in specs.iter().enumerate() {
+        if matches!(spec.address, Address::Probed(_)) {
+            table.hold(location, spec.len.div_ceil(8) as usize);
+        }
+    }
     for (location, at) in &found {
         table.place(*location, *at)?;
     }

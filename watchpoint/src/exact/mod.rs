@@ -9,6 +9,7 @@
 //!
 //! For processes that run already the loop is in a process of its own: see [`crate::keeper`].
 
+mod ceiling;
 pub(crate) mod core;
 pub(crate) mod engine;
 pub mod launched;

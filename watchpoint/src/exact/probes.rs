@@ -66,6 +66,15 @@ impl Probes {
             opened.retain(|(for_what, _)| *for_what != what);
         }
     }
+
+    /// Takes away the probes of a location.
+    pub(crate) fn remove_of(&mut self, location: usize) {
+        let is_of = |what: ProbeId| what != ProbeId::LIBRARIES && usize::from(what.location) == location;
+        self.points.retain(|point| !is_of(point.what));
+        for opened in self.open.values_mut() {
+            opened.retain(|(what, _)| !is_of(*what));
+        }
+    }
 }
 
 impl Drop for Probes {

@@ -108,7 +108,7 @@ impl<O: Launchable> Rider<O> {
         let placed = contents(pid, placed);
         let mut owner = O::make(table.wanted(), self.outlet.clone());
         owner.arm_first(tracer, pid.first_thread())?;
-        let mut core = Core::new(owner, table, self.specs.clone(), modules);
+        let mut core = Core::new(owner, table, self.specs.clone(), modules).with_ceiling();
         core.begin(tracer, &placed)?;
         self.core = Some(core);
         self.send();

@@ -1,0 +1,133 @@
+//! How often a location may stop a run.
+//!
+//! A stop costs from 30 to 90 µs, and a multiple of that where threads contend. What a loop touches at each turn would
+//! make a run of milliseconds one of minutes, a hang of a success, and a failure of a race that the program hardly ever
+//! loses.
+
+use program::RunAddr;
+
+/// Hits of a location. More make a run too slow to be the same program.
+const MOST_HITS: u32 = 2000;
+/// Stops at the probes of a location that found it where it was known to be.
+const MOST_IDLE: u32 = 256;
+/// Steps of a pointer that walks through memory: each place is touched once, and no register can follow.
+const MOST_STEPS: u32 = 32;
+/// How far such a pointer goes at once: the element of an array that it walks through.
+const LONGEST_STEP: u64 = 64;
+
+/// What to do about a location.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nothing.
+    GoOn,
+    /// Look for it no longer; it stays watched where it is.
+    EnoughProbes,
+    /// Give it up.
+    TooMuch,
+}
+
+/// The stops of each location of a run.
+#[derive(Debug, Default)]
+pub(super) struct Ceiling {
+    locations: Vec<Stops>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Stops {
+    hits: u32,
+    idle: u32,
+    steps: u32,
+    last: Option<RunAddr>,
+}
+
+impl Ceiling {
+    /// Without limits.
+    pub(super) fn none() -> Self {
+        Self::default()
+    }
+
+    /// For so many locations.
+    pub(super) fn of(locations: usize) -> Self {
+        Self {
+            locations: vec![Stops::default(); locations],
+        }
+    }
+
+    /// A location was touched.
+    pub(super) fn hit(&mut self, location: usize) -> Verdict {
+        let Some(stops) = self.locations.get_mut(location) else {
+            return Verdict::GoOn;
+        };
+        stops.hits = stops.hits.saturating_add(1);
+        // Said once: the hits that are on their way when a location is given up change nothing.
+        if stops.hits == MOST_HITS {
+            Verdict::TooMuch
+        } else {
+            Verdict::GoOn
+        }
+    }
+
+    /// A probe found a location somewhere, where it was watched already or not.
+    pub(super) fn probed(&mut self, location: usize, at: RunAddr, known: bool) -> Verdict {
+        let Some(stops) = self.locations.get_mut(location) else {
+            return Verdict::GoOn;
+        };
+        if known {
+            stops.idle = stops.idle.saturating_add(1);
+        } else if stops
+            .last
+            .is_some_and(|last| last.0.abs_diff(at.0) <= LONGEST_STEP)
+        {
+            stops.steps = stops.steps.saturating_add(1);
+        }
+        stops.last = Some(at);
+        if !known && stops.steps == MOST_STEPS {
+            Verdict::TooMuch
+        } else if known && stops.idle == MOST_IDLE {
+            Verdict::EnoughProbes
+        } else {
+            Verdict::GoOn
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pointer_that_walks_is_given_up_and_one_that_jumps_is_followed() {
+        let mut ceiling = Ceiling::of(2);
+        let verdicts = |ceiling: &mut Ceiling, location, stride: u64| -> Vec<Verdict> {
+            (0..1000_u64)
+                .map(|n| ceiling.probed(location, RunAddr(0x1000 + n * stride), false))
+                .collect()
+        };
+        let walking = verdicts(&mut ceiling, 0, 1);
+        assert_eq!(walking.iter().filter(|it| **it == Verdict::TooMuch).count(), 1);
+        let jumping = verdicts(&mut ceiling, 1, 4096);
+        assert!(jumping.iter().all(|it| *it == Verdict::GoOn));
+    }
+
+    #[test]
+    fn a_place_that_is_found_again_and_again_is_looked_for_no_longer() {
+        let mut ceiling = Ceiling::of(1);
+        let verdicts: Vec<Verdict> = (0..1000)
+            .map(|_| ceiling.probed(0, RunAddr(0x1000), true))
+            .collect();
+        assert!(!verdicts.contains(&Verdict::TooMuch));
+        assert_eq!(
+            verdicts.iter().filter(|it| **it == Verdict::EnoughProbes).count(),
+            1
+        );
+    }
+
+    #[test]
+    fn hits_are_counted_by_location() {
+        let mut ceiling = Ceiling::of(2);
+        assert!((0..MOST_HITS - 1).all(|_| ceiling.hit(0) == Verdict::GoOn));
+        assert_eq!(ceiling.hit(1), Verdict::GoOn);
+        assert_eq!(ceiling.hit(0), Verdict::TooMuch);
+        assert_eq!(Ceiling::none().hit(7), Verdict::GoOn);
+    }
+}
