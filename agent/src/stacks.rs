@@ -1,4 +1,4 @@
-//! The stacks of threads that touch watched memory: at a thread's first access, which tells what kind of thread it
+//! The stacks of threads that touch watched memory: at a thread's first accesses, which tell what kind of thread it
 //! is, and at each access that a library makes, which tells for whom.
 
 use std::collections::BTreeMap;
@@ -16,12 +16,16 @@ const FRAMES: usize = 64;
 /// Accesses of libraries whose callers are looked for, in one run: each holds its thread up.
 const MOST_LOOKS: usize = 2000;
 
+/// Accesses of a thread whose stacks are taken to learn what kind of thread it is. One is not always enough: the first
+/// may be made on the way to its routine, by code of the language's library.
+const LOOKS_AT_THREAD: usize = 3;
+
 /// Looks at stacks; rides along before the one who watches.
 pub(crate) struct Stacks<'m> {
     files: &'m (dyn ModuleFiles + Sync),
     modules: Option<ModuleMap>,
-    /// The stack at each thread's first access.
-    pub(crate) first: BTreeMap<u32, Vec<RunAddr>>,
+    /// The stacks at the first accesses of each thread, each by another instruction.
+    pub(crate) first: BTreeMap<u32, Vec<Vec<RunAddr>>>,
     /// For each thread, where accesses of libraries were reported, and the stack then.
     pub(crate) of_libraries: BTreeMap<u32, Vec<(RunAddr, Vec<RunAddr>)>>,
     looks: usize,
@@ -47,7 +51,10 @@ impl<'m> Stacks<'m> {
         let registers = tracer.registers(tid).ok()?;
         let at = RunAddr(registers.rip);
         let in_library = self.is_in_library(tracer, at);
-        let is_new = !self.first.contains_key(&tid.0);
+        let is_new = self.first.get(&tid.0).is_none_or(|seen| {
+            let same = |stack: &Vec<RunAddr>| stack.first() == Some(&at);
+            seen.len() < LOOKS_AT_THREAD && !seen.iter().any(same)
+        });
         if !is_new && (!in_library || self.looks >= MOST_LOOKS) {
             return None;
         }
@@ -68,7 +75,9 @@ impl<'m> Stacks<'m> {
             let seen = self.of_libraries.entry(tid.0).or_default();
             seen.push((at, stack.clone()));
         }
-        self.first.entry(tid.0).or_insert(stack);
+        if is_new {
+            self.first.entry(tid.0).or_default().push(stack);
+        }
         Some(())
     }
 
@@ -117,8 +126,7 @@ impl Tracker for Stacks<'_> {
         for (number, thread) in report.threads.iter().enumerate() {
             let tid = thread.id.and_then(|id| u32::try_from(id).ok());
             if let Some(tid) = tid {
-                let stack = || addresses(report, number);
-                self.first.entry(tid).or_insert_with(stack);
+                self.first.entry(tid).or_default().push(addresses(report, number));
             }
         }
         Ok(())

@@ -165,6 +165,10 @@ fn record(
     };
     let spans = summary.map_or(&[][..], |summary| &summary.spans);
     let late = |number: usize| spans.iter().any(|span| span.location == number && span.late);
+    let given_up = |number: usize| {
+        let mut own = spans.iter().filter(|span| span.location == number).peekable();
+        own.peek().is_some() && own.all(|span| span.until_ns.is_some())
+    };
     let watched = tracking.locations.iter().enumerate();
     let mut of_libraries: BTreeMap<u32, _> = stacks
         .of_libraries
@@ -176,7 +180,11 @@ fn record(
             let (_, stack) = seen.next_if(|(at, _)| *at == hit.reported_pc)?;
             Some(stack.get(1..)?.to_vec())
         });
-        hit_record(&hit, callers, spans)
+        let len = tracking
+            .locations
+            .get(hit.location)
+            .map_or(1, |(_, spec)| spec.len);
+        hit_record(&hit, callers, spans, len)
     });
     RunRecord {
         number: tracking.number,
@@ -189,14 +197,17 @@ fn record(
         threads: stacks
             .first
             .iter()
-            .map(|(&tid, stack)| ThreadRecord {
-                tid,
-                stack: stack.clone(),
+            .flat_map(|(&tid, stacks)| {
+                stacks.iter().map(move |stack| ThreadRecord {
+                    tid,
+                    stack: stack.clone(),
+                })
             })
             .collect(),
         watched: watched
             .map(|(number, (watched, _))| WatchedRecord {
                 late: late(number),
+                given_up: given_up(number),
                 ..watched.clone()
             })
             .collect(),
@@ -215,11 +226,12 @@ fn mode(mode: Mode) -> &'static str {
     }
 }
 
-fn hit_record(hit: &Hit, callers: Option<Vec<RunAddr>>, spans: &[WatchedSpan]) -> HitRecord {
-    // Accesses that touch parts of a location are accesses of the location.
+fn hit_record(hit: &Hit, callers: Option<Vec<RunAddr>>, spans: &[WatchedSpan], len: u32) -> HitRecord {
+    // Accesses that touch parts of a location are accesses of the location, which may be at several places at once.
     let span = spans.iter().rev().find(|span| {
         let ended = span.until_ns.is_some_and(|until| until < hit.time_ns);
-        span.location == hit.location && span.from_ns <= hit.time_ns && !ended
+        let inside = hit.addr >= span.addr && hit.addr.0 - span.addr.0 < u64::from(len);
+        span.location == hit.location && inside && span.from_ns <= hit.time_ns && !ended
     });
     let back = || hit.returns_to.into_iter().collect();
     HitRecord {

@@ -109,7 +109,8 @@ impl Adapt {
             if best.explains {
                 return Next::Stop(Stop::Stable);
             }
-            if whole {
+            // What holds in every run explains none: the runs that would tell may not have been made.
+            if whole && best.counts.successful_with < best.counts.successful {
                 return Next::Stop(Stop::Exhausted);
             }
             if !patient {

@@ -175,6 +175,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             Taken::Succeeded => {}
         }
         self.rates.tracked += 1;
+        self.tracking.give_up(&record.watched);
         if matches!(taken, Taken::OtherFailure(_)) {
             return taken;
         }
@@ -189,6 +190,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             record,
             failed.then_some(self.failing),
             self.program,
+            self.tracking.threads(),
             &mut self.catalogue,
         );
         self.evidence.add(self.catalogue.catalogue(), &run);

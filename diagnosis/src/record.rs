@@ -26,7 +26,7 @@ pub struct RunRecord {
     pub elapsed_ns: u64,
     /// The files that were mapped.
     pub modules: Vec<ModuleRecord>,
-    /// The threads that were seen doing something.
+    /// The threads that were seen doing something, each as often as it was looked at.
     pub threads: Vec<ThreadRecord>,
     /// What was to be watched. [`HitRecord::location`] is the place in this list.
     pub watched: Vec<WatchedRecord>,
@@ -84,7 +84,7 @@ impl ModuleRecord {
 pub struct ThreadRecord {
     /// The kernel's id for it.
     pub tid: u32,
-    /// Its stack when it was first looked at, innermost first: where it was, then where calls return to.
+    /// Its stack when it was looked at, innermost first: where it was, then where calls return to.
     pub stack: Vec<RunAddr>,
 }
 
@@ -99,6 +99,9 @@ pub struct WatchedRecord {
     pub width: u32,
     /// It was armed when accesses may have happened already.
     pub late: bool,
+    /// It was touched so often that it was given up before the run ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub given_up: bool,
 }
 
 /// An access.

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use program::{ModuleId, Pc, Program};
-use slicer::plan::Plan;
+use program::{LinkAddr, ModuleId, Pc, Program};
+use slicer::plan::{Plan, WatchSite};
 use slicer::slice::{Criterion, Slice, SliceStatement};
 use slicer::threads::ThreadModel;
 use watchpoint::WatchSpec;
@@ -45,6 +45,8 @@ pub struct Tracking<'p, 'a> {
     statements: Vec<StatementId>,
     exhausted: bool,
     joined: Vec<Joined<'p, 'a>>,
+    /// Locations that are touched too often to be watched.
+    given_up: BTreeSet<(Option<String>, LinkAddr)>,
     planned: Option<Planned>,
 }
 
@@ -79,6 +81,7 @@ impl Joined<'_, '_> {
 struct Planned {
     sigma: u32,
     joined: usize,
+    given_up: usize,
     plan: Plan,
     armament: Armament,
     rotation: Rotation,
@@ -95,6 +98,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
             statements: Vec::new(),
             exhausted: false,
             joined: Vec::new(),
+            given_up: BTreeSet::new(),
             planned: None,
         }
     }
@@ -103,6 +107,12 @@ impl<'p, 'a> Tracking<'p, 'a> {
     #[must_use]
     pub fn statements(&self) -> &[StatementId] {
         &self.statements
+    }
+
+    /// What threads start with.
+    #[must_use]
+    pub fn threads(&self) -> &ThreadModel<'p, 'a> {
+        &self.threads
     }
 
     /// Whether the slice has no more statements.
@@ -169,10 +179,18 @@ impl<'p, 'a> Tracking<'p, 'a> {
         }
     }
 
+    /// Takes in what a run gave up: the next ones do without it, and with what there was no register for.
+    pub fn give_up<'w>(&mut self, watched: impl IntoIterator<Item = &'w WatchedRecord>) {
+        let given_up = watched.into_iter().filter(|watched| watched.given_up);
+        self.given_up
+            .extend(given_up.map(|watched| (watched.module.clone(), watched.access)));
+    }
+
     /// What a run is to track. Which of the locations it takes follows from its number.
     pub fn assignment(&mut self, sigma: u32, run: u64, catalogue: &mut Cataloguer) -> Assignment {
         self.extend(sigma, catalogue);
-        let current = |planned: &&Planned| planned.sigma == sigma && planned.joined == self.joined.len();
+        let state = (sigma, self.joined.len(), self.given_up.len());
+        let current = |planned: &&Planned| (planned.sigma, planned.joined, planned.given_up) == state;
         if self.planned.as_ref().filter(current).is_none() {
             self.planned = Some(self.make_plan(sigma));
         }
@@ -199,6 +217,11 @@ impl<'p, 'a> Tracking<'p, 'a> {
         }
         let armament = arm::arm(&plan, self.program, &self.threads);
         let needs = armament.locations.iter().map(|armed| {
+            let site = armed.sites.first().and_then(|&site| plan.watch_sites.get(site));
+            let key = |site: &WatchSite| (self.path(site.access.module), site.access.addr);
+            if site.is_some_and(|site| self.given_up.contains(&key(site))) {
+                return 0;
+            }
             let registers = armed.spec.len.div_ceil(REGISTER_BYTES);
             usize::try_from(registers).unwrap_or(REGISTERS + 1)
         });
@@ -206,6 +229,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
         Planned {
             sigma,
             joined: self.joined.len(),
+            given_up: self.given_up.len(),
             plan,
             armament,
             rotation,
@@ -215,15 +239,20 @@ impl<'p, 'a> Tracking<'p, 'a> {
     fn location(&self, planned: &Planned, number: usize) -> Option<(WatchedRecord, WatchSpec)> {
         let armed = planned.armament.locations.get(number)?;
         let site = planned.plan.watch_sites.get(*armed.sites.first()?)?;
-        let module = self.program.module(site.access.module);
-        let module = module.filter(|_| site.access.module != ModuleId(0));
         let watched = WatchedRecord {
-            module: module.map(|module| module.name().to_owned()),
+            module: self.path(site.access.module),
             access: site.access.addr,
             width: armed.spec.len,
             late: false,
+            given_up: false,
         };
         Some((watched, armed.spec.clone()))
+    }
+
+    /// The file of a module; `None` for the executable.
+    fn path(&self, module: ModuleId) -> Option<String> {
+        let named = self.program.module(module).filter(|_| module != ModuleId(0));
+        named.map(|module| module.name().to_owned())
     }
 }
 

@@ -1,7 +1,9 @@
-//! What is changed when a failure does not recur: how memory is watched, and what else the machine does.
+//! What is changed when a failure does not recur, or when nothing else happens any more: how memory is watched, whether
+//! control flow is recorded, and what else the machine does.
 //!
 //! Watching delays a thread where it touches what is watched, and that is where races are decided: a failure may need
-//! another delay, or a busy machine, to come back.
+//! another delay, or a busy machine, to come back. Recording control flow delays a thread at each branch: one that has to
+//! be in time may never be any more, and then no successful run is left to compare with.
 
 use std::fmt;
 
@@ -14,6 +16,17 @@ pub struct Conditions {
     pub mode: Mode,
     /// The processors are kept busy.
     pub loaded: bool,
+    /// Control flow is recorded.
+    pub flow: bool,
+}
+
+/// Why conditions change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The failure does not recur.
+    Fruitless,
+    /// Nothing else happens any more.
+    OnlyFailures,
 }
 
 impl fmt::Display for Conditions {
@@ -21,6 +34,9 @@ impl fmt::Display for Conditions {
         write!(f, "{} mode", self.mode)?;
         if self.loaded {
             f.write_str(" on busy processors")?;
+        }
+        if !self.flow {
+            f.write_str(" without control flow")?;
         }
         Ok(())
     }
@@ -32,18 +48,28 @@ pub struct Changing {
     turn: usize,
     patience: u64,
     fruitless: u64,
+    /// Runs that the first failure took.
+    first: u64,
+    in_a_row: u64,
+    flow: bool,
+    may_drop_flow: bool,
 }
 
 /// Runs without a failure before anything is changed.
 const LEAST_PATIENCE: u64 = 25;
 /// How much longer than for the first failure one waits for its recurrence.
 const PATIENCE: u64 = 3;
+/// Failures in a row that are too many for a program that did not fail as often before.
+const TOO_MANY: u64 = 3;
 
 impl Changing {
-    /// Begins with a mode; `first` is how many runs the first failure took. Only a mode that nobody asked for
-    /// is changed.
-    pub fn new(mode: Mode, may_change_mode: bool, first: u64) -> Self {
-        let of = |mode, loaded| Conditions { mode, loaded };
+    /// Begins with a mode; `first` is how many runs the first failure took. Only what nobody asked for is changed.
+    pub fn new(mode: Mode, may_change_mode: bool, may_drop_flow: bool, first: u64) -> Self {
+        let of = |mode, loaded| Conditions {
+            mode,
+            loaded,
+            flow: true,
+        };
         let mut turns = vec![of(mode, false)];
         if may_change_mode {
             turns.push(of(Mode::Observe, false));
@@ -57,26 +83,83 @@ impl Changing {
             turn: 0,
             patience: first.saturating_mul(PATIENCE).max(LEAST_PATIENCE),
             fruitless: 0,
+            first,
+            in_a_row: 0,
+            flow: true,
+            may_drop_flow,
         }
     }
 
     /// The conditions of the next run.
     pub fn now(&self) -> Conditions {
-        self.turns[self.turn % self.turns.len()]
+        Conditions {
+            flow: self.flow,
+            ..self.turns[self.turn % self.turns.len()]
+        }
     }
 
     /// Takes in how a run ended; gives new conditions when they change.
-    pub fn after(&mut self, failed: bool) -> Option<Conditions> {
+    pub fn after(&mut self, failed: bool) -> Option<(Change, Conditions)> {
         if failed {
             self.fruitless = 0;
-            return None;
+            self.in_a_row += 1;
+            let too_many = self.in_a_row >= TOO_MANY && self.first >= TOO_MANY;
+            let drops = too_many && self.flow && self.may_drop_flow;
+            self.flow &= !drops;
+            return drops.then(|| (Change::OnlyFailures, self.now()));
         }
+        self.in_a_row = 0;
         self.fruitless += 1;
         if self.fruitless < self.patience {
             return None;
         }
         self.fruitless = 0;
         self.turn += 1;
-        Some(self.now())
+        Some((Change::Fruitless, self.now()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_that_stays_away_changes_the_mode_and_the_load() {
+        let mut changing = Changing::new(Mode::Exact, true, true, 1);
+        let changes: Vec<_> = (0..4 * LEAST_PATIENCE)
+            .filter_map(|_| changing.after(false))
+            .collect();
+        let seen: Vec<_> = changes
+            .iter()
+            .map(|(why, now)| (*why, now.mode, now.loaded))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                (Change::Fruitless, Mode::Observe, false),
+                (Change::Fruitless, Mode::Exact, true),
+                (Change::Fruitless, Mode::Observe, true),
+                (Change::Fruitless, Mode::Exact, false),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_program_that_only_fails_while_tracked_is_tracked_less() {
+        let mut changing = Changing::new(Mode::Exact, true, true, 5);
+        assert_eq!(changing.after(true), None);
+        assert_eq!(changing.after(false), None);
+        assert_eq!((changing.after(true), changing.after(true)), (None, None));
+        let (why, now) = changing.after(true).unwrap();
+        assert_eq!((why, now.flow), (Change::OnlyFailures, false));
+        assert!(changing.after(true).is_none());
+    }
+
+    #[test]
+    fn one_that_always_failed_is_not() {
+        let mut changing = Changing::new(Mode::Exact, true, true, 1);
+        assert!((0..9).all(|_| changing.after(true).is_none()));
+        let mut asked_for = Changing::new(Mode::Exact, true, false, 5);
+        assert!((0..9).all(|_| asked_for.after(true).is_none()));
     }
 }

@@ -7,9 +7,9 @@ use diagnosis::record::RunEnd;
 use diagnosis::sketch::Sketch;
 use diagnosis::tracking::Assignment;
 use program::Program;
-use pt_driver_client::recorder::recorder;
+use pt_driver_client::recorder::{ControlFlow, recorder};
 
-use super::conditions::Changing;
+use super::conditions::{Change, Changing};
 use super::deliver;
 use super::keep::Keeping;
 use super::limits::Limits;
@@ -45,7 +45,9 @@ impl Inquire<'_> {
             inquiry.signature()
         ));
         let may_change = self.args.mode == Mode::Auto;
-        let mut changing = Changing::new(super::first_mode(self.args.mode), may_change, found.runs);
+        let may_drop_flow = self.args.control_flow == ControlFlow::Auto;
+        let mode = super::first_mode(self.args.mode);
+        let mut changing = Changing::new(mode, may_change, may_drop_flow, found.runs);
         let (mut number, mut on_way) = (found.record.number + 1, 0);
         let mut load = None;
         let mut stop = None;
@@ -53,12 +55,16 @@ impl Inquire<'_> {
             stop = stop.or_else(|| self.stop(&inquiry, number));
             while stop.is_none() && on_way < u64::from(self.args.jobs) {
                 let assignment = inquiry.assignment(number);
-                let flow = self.recorder(program, &assignment)?;
+                let conditions = changing.now();
+                let flow = match conditions.flow {
+                    true => self.recorder(program, &assignment)?,
+                    false => None,
+                };
                 self.series.submit(Tracking {
                     number,
                     sigma: assignment.sigma,
                     locations: assignment.locations,
-                    mode: changing.now().mode,
+                    mode: conditions.mode,
                     flow,
                 });
                 number += 1;
@@ -83,10 +89,13 @@ impl Inquire<'_> {
                 self.progress
                     .say(&format!("another failure, left alone: {other}"));
             }
-            if let Some(conditions) = changing.after(taken == Taken::Failed) {
+            if let Some((why, conditions)) = changing.after(taken == Taken::Failed) {
                 load = conditions.loaded.then(Load::start);
-                self.progress
-                    .say(&format!("the failure does not recur: going on in {conditions}"));
+                let why = match why {
+                    Change::Fruitless => "the failure does not recur",
+                    Change::OnlyFailures => "tracked runs only fail, which others did not",
+                };
+                self.progress.say(&format!("{why}: going on in {conditions}"));
             }
             self.progress.show(&State {
                 phase: "tracking",

@@ -1,6 +1,6 @@
 //! Numbers for what the runs of a bug have in common.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use program::expression::Shape as TypeShape;
 use program::naming::{AccessName, Namer};
@@ -20,6 +20,8 @@ pub struct Cataloguer {
     statements: HashMap<StatementKey, StatementId>,
     locations: HashMap<(Option<String>, u64, u32), LocationId>,
     branches: HashMap<Pc, BranchId>,
+    /// Accesses that were asked for a location's name.
+    tried: HashSet<(LocationId, Pc)>,
 }
 
 impl Cataloguer {
@@ -139,6 +141,21 @@ impl Cataloguer {
         number
     }
 
+    /// Names a location that has no name where it is watched for, by an access to it that has: the result of a call is
+    /// in no variable there, and in one somewhere else.
+    pub fn name_by(&mut self, location: LocationId, pc: Pc, program: &Program<'_>) {
+        let Some(info) = self.catalogue.locations.get_mut(location.0 as usize) else {
+            return;
+        };
+        if info.variable.is_some() || !self.tried.insert((location, pc)) {
+            return;
+        }
+        if let Some(name) = name_at(pc, info.width, program) {
+            info.variable = Some(name.path.as_str().into());
+            info.shape = shape(&name.shape);
+        }
+    }
+
     /// The number of a branch.
     pub fn branch(&mut self, pc: Pc, program: &Program<'_>) -> Option<BranchId> {
         if let Some(&known) = self.branches.get(&pc) {
@@ -161,7 +178,7 @@ fn count(len: usize) -> u32 {
 
 /// The source's name of the memory that an access is about.
 fn access_name(watched: &WatchedRecord, program: &Program<'_>) -> Option<AccessName> {
-    let (id, module) = program.modules().find(|(id, module)| match &watched.module {
+    let (id, _) = program.modules().find(|(id, module)| match &watched.module {
         None => *id == ModuleId(0),
         Some(path) => module.name() == path,
     })?;
@@ -169,13 +186,18 @@ fn access_name(watched: &WatchedRecord, program: &Program<'_>) -> Option<AccessN
         module: id,
         addr: watched.access,
     };
+    name_at(pc, watched.width, program)
+}
+
+fn name_at(pc: Pc, width: u32, program: &Program<'_>) -> Option<AccessName> {
+    let module = program.module(pc.module)?;
     let function = program.function_at(pc)?;
     let flow = module.code().flow(function.function);
     let constants = |slot| module.constant_pointer(slot);
     let values = Values::analyse(&flow, &constants);
     let namer = Namer::new(module, &flow, &values);
     let ix = flow.at(pc.addr)?;
-    let fits = |access: &&PlacedAccess| access.width == Some(watched.width);
+    let fits = |access: &&PlacedAccess| access.width == Some(width);
     let accesses = values.accesses(ix);
     let access = accesses.iter().find(fits).or(accesses.first())?;
     namer.name(ix, access)

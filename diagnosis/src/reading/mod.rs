@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use failure::report::{Kind, Position, Report};
-use program::{Pc, Program};
+use program::{Pc, Program, RunAddr};
+use slicer::threads::ThreadModel;
 
 use crate::record::{HitRecord, RunEnd, RunRecord};
 use crate::run::{
@@ -35,12 +36,13 @@ pub struct Reading {
     pub writers: BTreeSet<Pc>,
 }
 
-/// Reads a run. `failing` is the failing statement, for a run that failed.
+/// Reads a run. `failing` is the failing statement, for a run that failed; `model` knows what threads start with.
 #[must_use]
 pub fn read(
     record: &RunRecord,
     failing: Option<StatementId>,
     program: &Program<'_>,
+    model: &ThreadModel<'_, '_>,
     catalogue: &mut Cataloguer,
 ) -> Reading {
     let places = Places::new(program, &record.modules);
@@ -49,7 +51,7 @@ pub fn read(
         .iter()
         .map(|watched| catalogue.location(watched, program))
         .collect();
-    let mut threads = Threads::new(record, &places);
+    let mut threads = Threads::new(record, &places, model);
     let mut events = Vec::new();
     let mut writers = BTreeSet::new();
     let mut last: Option<&HitRecord> = None;
@@ -64,6 +66,7 @@ pub fn read(
         last = Some(hit);
         let location = usize::try_from(hit.location)
             .ok()
+            .filter(|&at| !is_given_up(record, at))
             .and_then(|at| locations.get(at).copied());
         let (Some(location), Some(pc)) = (location, places.own(hit.pc, &hit.callers)) else {
             continue;
@@ -71,6 +74,7 @@ pub fn read(
         let Some(statement) = catalogue.statement_at(pc, program) else {
             continue;
         };
+        catalogue.name_by(location, program.instruction_at(pc).unwrap_or(pc), program);
         let kind = hit.access.unwrap_or_else(|| kind_by_values(hit));
         if kind.writes() {
             writers.insert(program.instruction_at(pc).unwrap_or(pc));
@@ -114,17 +118,20 @@ pub fn read(
         }
         _ => None,
     };
-    let late = record.watched.iter().zip(&locations);
+    // What was given up half-way says nothing of what came after that.
+    let watched = record.watched.iter().zip(&locations);
+    let watched: Vec<_> = watched.filter(|(watched, _)| !watched.given_up).collect();
     let run = Run {
         number: record.number,
         failed,
         sigma: record.sigma,
         threads: threads.threads,
         events,
-        watched: locations.iter().copied().collect(),
-        late: late
+        watched: watched.iter().map(|(_, location)| **location).collect(),
+        late: watched
+            .iter()
             .filter(|(watched, _)| watched.late)
-            .map(|(_, location)| *location)
+            .map(|(_, location)| **location)
             .collect(),
         traced: flows.traced,
         incomplete: incomplete(record),
@@ -168,6 +175,13 @@ fn with_flow(
     keyed.into_iter().map(|(_, event)| event).collect()
 }
 
+fn is_given_up(record: &RunRecord, location: usize) -> bool {
+    record
+        .watched
+        .get(location)
+        .is_some_and(|watched| watched.given_up)
+}
+
 /// An access whose instruction is not known wrote if the value is another one afterwards.
 fn kind_by_values(hit: &HitRecord) -> AccessKind {
     match (hit.before, hit.value) {
@@ -190,15 +204,19 @@ struct Threads<'r> {
 }
 
 impl<'r> Threads<'r> {
-    fn new(record: &'r RunRecord, places: &Places<'_, '_, '_>) -> Self {
-        let roles = record.threads.iter().filter_map(|thread| {
-            let role = roles::of_stack(&thread.stack, places)?;
-            Some((thread.tid, role))
-        });
+    fn new(record: &'r RunRecord, places: &Places<'_, '_, '_>, model: &ThreadModel<'_, '_>) -> Self {
+        let mut stacks: BTreeMap<u32, Vec<&[RunAddr]>> = BTreeMap::new();
+        for thread in &record.threads {
+            stacks.entry(thread.tid).or_default().push(&thread.stack);
+        }
+        let roles = stacks
+            .into_iter()
+            .filter_map(|(tid, stacks)| Some((tid, roles::of_stacks(stacks, places, model)?)))
+            .collect();
         Self {
             known: BTreeMap::new(),
             threads: Vec::new(),
-            roles: roles.collect(),
+            roles,
             record,
         }
     }

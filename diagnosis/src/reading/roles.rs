@@ -1,21 +1,52 @@
 //! What kind of thread a thread is: its start routine, as its stack shows it.
 //!
 //! The outermost function of the program's own code is the routine that the thread was started with. Where that is a
-//! closure, its name says little and the function that it calls says more.
+//! closure, its name says little and the function that it calls says more. Where the routine ends in a jump to another
+//! function, it has left the stack: whoever no thread starts with was jumped to from the one it does start with.
 
 use std::sync::Arc;
 
-use program::{RunAddr, is_library_path};
+use program::{FunctionRef, RunAddr, is_library_path};
+use slicer::threads::ThreadModel;
 
 use super::places::Places;
 
-/// The role of a thread with this stack, innermost address first.
-pub(super) fn of_stack(stack: &[RunAddr], places: &Places<'_, '_, '_>) -> Option<Arc<str>> {
+/// Jumps from function to function at the end of a thread's routine.
+const MOST_JUMPS: usize = 4;
+
+/// The role of a thread with these stacks, each with its innermost address first. A thread that was looked at in its
+/// closure shows the function that the closure calls at one of the next looks.
+pub(super) fn of_stacks<'r>(
+    stacks: impl IntoIterator<Item = &'r [RunAddr]>,
+    places: &Places<'_, '_, '_>,
+    threads: &ThreadModel<'_, '_>,
+) -> Option<Arc<str>> {
     let mut closure = None;
+    for stack in stacks {
+        match of_stack(stack, places, threads) {
+            Some(name) if !is_closure(&name) => return Some(name),
+            name => closure = closure.or(name),
+        }
+    }
+    closure
+}
+
+fn of_stack(
+    stack: &[RunAddr],
+    places: &Places<'_, '_, '_>,
+    threads: &ThreadModel<'_, '_>,
+) -> Option<Arc<str>> {
+    let mut closure = None;
+    let mut outermost = true;
     for (depth, &addr) in stack.iter().enumerate().rev() {
         // All but the innermost are where calls return to.
         let inside = if depth == 0 { addr } else { addr.offset(-1) };
         for name in own_functions(inside, places) {
+            if std::mem::take(&mut outermost)
+                && let Some(routine) = jumped_from(inside, places, threads)
+            {
+                return Some(routine);
+            }
             if !is_closure(&name) {
                 return Some(name);
             }
@@ -44,6 +75,38 @@ fn own_functions(at: RunAddr, places: &Places<'_, '_, '_>) -> Vec<Arc<str>> {
         Some(own.filter_map(|frame| frame.function).collect())
     };
     own().unwrap_or_default()
+}
+
+/// The routine of a thread whose outermost function it jumped to at its end.
+fn jumped_from(at: RunAddr, places: &Places<'_, '_, '_>, threads: &ThreadModel<'_, '_>) -> Option<Arc<str>> {
+    let program = places.program;
+    let mut function = program.function_at(places.place(at)?)?;
+    for _ in 0..MOST_JUMPS {
+        let module = program.module(function.module)?;
+        if !program.is_own(function) || module.is_start(function.function) {
+            return None;
+        }
+        if !threads.creators_of(function).is_empty() {
+            break;
+        }
+        let jumps = program.callers_of(function).into_iter().filter_map(|site| {
+            let caller = program.function_at(site)?;
+            let flow = program.module(site.module)?.code().flow(caller.function);
+            let at = flow.at(site.addr)?;
+            let (_, _, exit) = flow.calls().find(|(ix, ..)| *ix == at)?;
+            exit.leaves().then_some(caller)
+        });
+        let mut jumps: Vec<FunctionRef> = jumps.collect();
+        jumps.dedup();
+        // Two ways to get there, and nothing tells which one was taken.
+        let [only] = jumps[..] else { return None };
+        function = only;
+    }
+    let module = program.module(function.module)?;
+    let entry = module.code().functions().get(function.function)?.entry;
+    let was_jumped_to = program.function_at(places.place(at)?) != Some(function);
+    let name = || module.sources().frames_at(entry).pop()?.function;
+    was_jumped_to.then(name).flatten()
 }
 
 fn is_closure(name: &str) -> bool {
