@@ -109,8 +109,10 @@ impl Adapt {
             if best.explains {
                 return Next::Stop(Stop::Stable);
             }
-            // What holds in every run explains none: the runs that would tell may not have been made.
-            if whole && best.counts.successful_with < best.counts.successful {
+            // What holds in every run, or only says that it failed, explains none: the runs that would tell may not have
+            // been made.
+            let tells = best.counts.successful_with < best.counts.successful && !best.restates();
+            if whole && (tells || !patient) {
                 return Next::Stop(Stop::Exhausted);
             }
             if !patient {
@@ -202,7 +204,8 @@ mod tests {
         let ranked = rankings(&mut lab, &good, &bad, 5);
         assert!(!ranked[0][0].explains);
         for (length, sigmas, stop) in [
-            (Some(7), vec![4, 8], Stop::Exhausted),
+            // The failing statement met a null: that it failed, and no more.
+            (Some(7), vec![4, 8, 8, 8], Stop::Exhausted),
             (None, vec![4, 8, 16, 32], Stop::Enough),
         ] {
             let mut adapt = Adapt::new(FIRST, 10);

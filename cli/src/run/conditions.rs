@@ -27,6 +27,8 @@ pub enum Change {
     Fruitless,
     /// Nothing else happens any more.
     OnlyFailures,
+    /// The last change made no difference.
+    AsBefore,
 }
 
 impl fmt::Display for Conditions {
@@ -48,19 +50,31 @@ pub struct Changing {
     turn: usize,
     patience: u64,
     fruitless: u64,
-    /// Runs that the first failure took.
-    first: u64,
     in_a_row: u64,
-    flow: bool,
-    may_drop_flow: bool,
+    flow: Flow,
+}
+
+/// Whether control flow is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    /// Until nothing but failures come.
+    Recorded,
+    /// It is left out to see whether it was to blame; so many runs have failed since.
+    LeftOut(u64),
+    /// For good: without it, runs succeed.
+    Given,
+    /// For good: it makes no difference, or somebody asked for it.
+    Kept,
 }
 
 /// Runs without a failure before anything is changed.
 const LEAST_PATIENCE: u64 = 25;
 /// How much longer than for the first failure one waits for its recurrence.
 const PATIENCE: u64 = 3;
-/// Failures in a row that are too many for a program that did not fail as often before.
+/// Failures in a row after which one looks whether that is due to the tracking.
 const TOO_MANY: u64 = 3;
+/// Failures without control flow that show that it was not.
+const ENOUGH: u64 = 2;
 
 impl Changing {
     /// Begins with a mode; `first` is how many runs the first failure took. Only what nobody asked for is changed.
@@ -83,17 +97,18 @@ impl Changing {
             turn: 0,
             patience: first.saturating_mul(PATIENCE).max(LEAST_PATIENCE),
             fruitless: 0,
-            first,
             in_a_row: 0,
-            flow: true,
-            may_drop_flow,
+            flow: match may_drop_flow {
+                true => Flow::Recorded,
+                false => Flow::Kept,
+            },
         }
     }
 
     /// The conditions of the next run.
     pub fn now(&self) -> Conditions {
         Conditions {
-            flow: self.flow,
+            flow: matches!(self.flow, Flow::Recorded | Flow::Kept),
             ..self.turns[self.turn % self.turns.len()]
         }
     }
@@ -103,10 +118,21 @@ impl Changing {
         if failed {
             self.fruitless = 0;
             self.in_a_row += 1;
-            let too_many = self.in_a_row >= TOO_MANY && self.first >= TOO_MANY;
-            let drops = too_many && self.flow && self.may_drop_flow;
-            self.flow &= !drops;
-            return drops.then(|| (Change::OnlyFailures, self.now()));
+            self.flow = match self.flow {
+                Flow::Recorded if self.in_a_row >= TOO_MANY => Flow::LeftOut(0),
+                Flow::LeftOut(failures) if failures + 1 >= ENOUGH => Flow::Kept,
+                Flow::LeftOut(failures) => Flow::LeftOut(failures + 1),
+                Flow::Recorded | Flow::Given | Flow::Kept => return None,
+            };
+            let change = match self.flow {
+                Flow::Kept => Change::AsBefore,
+                _ => Change::OnlyFailures,
+            };
+            let says = self.flow != Flow::LeftOut(1);
+            return says.then(|| (change, self.now()));
+        }
+        if let Flow::LeftOut(_) = self.flow {
+            self.flow = Flow::Given;
         }
         self.in_a_row = 0;
         self.fruitless += 1;
@@ -152,14 +178,22 @@ mod tests {
         assert_eq!((changing.after(true), changing.after(true)), (None, None));
         let (why, now) = changing.after(true).unwrap();
         assert_eq!((why, now.flow), (Change::OnlyFailures, false));
-        assert!(changing.after(true).is_none());
+        assert_eq!(changing.after(false), None);
+        assert!((0..9).all(|_| changing.after(true).is_none()));
+        assert!(!changing.now().flow);
     }
 
     #[test]
-    fn one_that_always_failed_is_not() {
+    fn one_that_fails_whatever_is_done_is_tracked_as_before() {
         let mut changing = Changing::new(Mode::Exact, true, true, 1);
+        let changes: Vec<_> = (0..20).filter_map(|_| changing.after(true)).collect();
+        let seen: Vec<_> = changes.iter().map(|(why, now)| (*why, now.flow)).collect();
+        assert_eq!(seen, [(Change::OnlyFailures, false), (Change::AsBefore, true)]);
+    }
+
+    #[test]
+    fn what_was_asked_for_is_kept() {
+        let mut changing = Changing::new(Mode::Exact, true, false, 5);
         assert!((0..9).all(|_| changing.after(true).is_none()));
-        let mut asked_for = Changing::new(Mode::Exact, true, false, 5);
-        assert!((0..9).all(|_| asked_for.after(true).is_none()));
     }
 }

@@ -93,7 +93,8 @@ impl Inquire<'_> {
                 load = conditions.loaded.then(Load::start);
                 let why = match why {
                     Change::Fruitless => "the failure does not recur",
-                    Change::OnlyFailures => "tracked runs only fail, which others did not",
+                    Change::OnlyFailures => "tracked runs only fail",
+                    Change::AsBefore => "that makes no difference",
                 };
                 self.progress.say(&format!("{why}: going on in {conditions}"));
             }

@@ -47,6 +47,14 @@ pub struct Ranked {
     standing: Standing,
 }
 
+impl Ranked {
+    /// Whether it says no more than that the failure happened.
+    #[must_use]
+    pub fn restates(&self) -> bool {
+        matches!(self.standing.class, 4 | 5)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Standing {
     class: u8,
