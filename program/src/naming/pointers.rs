@@ -20,7 +20,14 @@ impl<'m, 'a> Namer<'m, 'a> {
         depth: usize,
     ) -> Option<Lvalue<'m, 'a>> {
         if let Some(found) = self.through_local(ix, pointer, wanted, depth) {
-            return Some(found);
+            let known = || {
+                self.held(ix, pointer.base, None, wanted)
+                    .filter(|held| !is_reserved(held))
+            };
+            return match is_reserved(&found) {
+                true => known().or(Some(found)),
+                false => Some(found),
+            };
         }
         let made = self.load_of(pointer.base).filter(|load| load.width == 8);
         let near = made.filter(|load| self.same_line(load.at, ix));
@@ -105,7 +112,11 @@ impl<'m, 'a> Namer<'m, 'a> {
             let found: Vec<_> = through.chain(stored).collect();
             found.into_iter().map(|found| (variable.frame, found))
         });
-        only_innermost(found)
+        let mut found: Vec<_> = found.collect();
+        if found.iter().any(|(_, found)| !is_reserved(found)) {
+            found.retain(|(_, found)| !is_reserved(found));
+        }
+        only_innermost(found.into_iter())
     }
 
     /// Whether any variable in scope holds `base`, up to a constant.
@@ -181,4 +192,10 @@ fn stored_at<'m, 'a>(variable: &InScope<'m, 'a>, base: Base, wanted: &Wanted) ->
     let mut wanted = wanted.clone();
     wanted.offset = wanted.offset.checked_sub(start)?;
     Lvalue::variable(variable).part(wanted)
+}
+
+/// Whether the path begins with a variable whose name C and C++ reserve for the implementation: one of a library's macro,
+/// such as `atomic_load`, which nobody who reads the source knows.
+fn is_reserved(found: &Lvalue<'_, '_>) -> bool {
+    found.root.name.starts_with("__")
 }

@@ -110,9 +110,6 @@ impl<'m, 'a> Namer<'m, 'a> {
                 frame: variable.frame,
             });
         }
-        // Names that C and C++ reserve for the implementation are those of a library's macros, such as `atomic_load`: nobody
-        // who reads the source knows them.
-        found.sort_by_key(|variable| variable.root.name.starts_with("__"));
         Some(found)
     }
 }
