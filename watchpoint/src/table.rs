@@ -81,7 +81,9 @@ impl Table {
     /// When the place cannot be watched, or no register can be had for it.
     pub(crate) fn place(&mut self, location: usize, at: Location) -> Result<Placement, LocationError> {
         let mut placement = Placement::default();
-        if self.places().contains(&(location, at)) {
+        // Bytes that are watched already for another location need no second register, and two would report each access
+        // twice.
+        if self.places().iter().any(|(_, place)| *place == at) {
             return Ok(placement);
         }
         let slots = at.slots()?;
@@ -272,6 +274,15 @@ mod tests {
         assert_eq!(placement.set, [(1, Wanted::reserved()), (2, Wanted::reserved())]);
         assert_eq!(table.places(), [(0, at(0x1000, 8))]);
         assert_eq!(table.leave(1), Placement::default());
+    }
+
+    #[test]
+    fn bytes_that_are_watched_already_take_no_second_register() {
+        let mut table = Table::new(2);
+        table.place(0, at(0x1000, 8)).unwrap();
+        assert_eq!(table.place(1, at(0x1000, 8)).unwrap(), Placement::default());
+        assert_eq!(table.places(), [(0, at(0x1000, 8))]);
+        assert!(table.place(1, at(0x1000, 4)).unwrap().armed);
     }
 
     #[test]
