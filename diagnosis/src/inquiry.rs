@@ -186,13 +186,18 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             self.backends.control_flow = flow.recording.source.to_string();
         }
         let failed = taken == Taken::Failed;
-        let Reading { run, writers } = reading::read(
+        let Reading {
+            run,
+            writers,
+            branches,
+        } = reading::read(
             record,
             failed.then_some(self.failing),
             self.program,
             self.tracking.threads(),
             &mut self.catalogue,
         );
+        self.tracking.leave_out(&branches);
         self.evidence.add(self.catalogue.catalogue(), &run);
         self.ranked = rank(self.catalogue.catalogue(), &self.evidence, self.failing);
         if failed {
@@ -269,6 +274,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         });
         sketch.runs.recurrences = self.rates.failed;
         sketch.notes.extend(self.failure.notes.iter().cloned());
+        sketch.gaps.extend(self.tracking.left_out());
         sketch.notes.extend(self.rates.note());
         sketch
     }

@@ -3,9 +3,9 @@
 //! The slice is what the code says; statements that a watchpoint caught at a tracked location join it with what they
 //! depend on, because no analysis of the code could have found them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use program::{LinkAddr, ModuleId, Pc, Program};
+use program::{FunctionRef, LinkAddr, ModuleId, Pc, Program};
 use slicer::plan::{Plan, WatchSite};
 use slicer::slice::{Criterion, Slice, SliceStatement};
 use slicer::threads::ThreadModel;
@@ -22,6 +22,8 @@ use crate::sketch::Why;
 const REGISTERS: usize = 4;
 /// Bytes that a register watches.
 const REGISTER_BYTES: u32 = 8;
+/// Outcomes of one branch in a run above which its function is traced no more.
+const MOST_BRANCHES: u64 = 2000;
 /// Statements that runs showed whose own dependences are followed.
 const MOST_JOINED: usize = 16;
 
@@ -48,6 +50,13 @@ pub struct Tracking<'p, 'a> {
     /// Locations that are touched too often to be watched.
     given_up: BTreeSet<(Option<String>, LinkAddr)>,
     planned: Option<Planned>,
+    hot: Hot,
+}
+
+/// What runs too often to be tracked: it would change the program, and drown the rest.
+#[derive(Default)]
+struct Hot {
+    functions: BTreeSet<FunctionRef>,
 }
 
 /// A statement that a run showed, and what it depends on.
@@ -100,7 +109,33 @@ impl<'p, 'a> Tracking<'p, 'a> {
             joined: Vec::new(),
             given_up: BTreeSet::new(),
             planned: None,
+            hot: Hot::default(),
         }
+    }
+
+    /// Leaves out of the next plans what a run did too often.
+    pub fn leave_out(&mut self, branches: &BTreeMap<Pc, u64>) {
+        let hot = branches.iter().filter(|(_, count)| **count > MOST_BRANCHES);
+        let hot: Vec<FunctionRef> = hot.filter_map(|(pc, _)| self.program.function_at(*pc)).collect();
+        let before = self.hot.functions.len();
+        self.hot.functions.extend(hot);
+        if before != self.hot.functions.len() {
+            self.planned = None;
+        }
+    }
+
+    /// What is left out, in words.
+    #[must_use]
+    pub fn left_out(&self) -> Vec<String> {
+        let functions = self.hot.functions.iter().filter_map(|function| {
+            let module = self.program.module(function.module)?;
+            let entry = module.code().functions().get(function.function)?.entry;
+            let name = module.name_of_function_at(entry)?;
+            Some(format!(
+                "{name} is not traced: it branches more than {MOST_BRANCHES} times a run"
+            ))
+        });
+        functions.collect()
     }
 
     /// The statements of the slice that were asked for so far, nearest first.
@@ -210,11 +245,22 @@ impl<'p, 'a> Tracking<'p, 'a> {
 
     fn make_plan(&self, sigma: u32) -> Planned {
         let mut plan = self.slice.plan(sigma as usize);
+        let cold = |pc: Pc| {
+            let function = self.program.function_at(pc);
+            function.is_none_or(|function| !self.hot.functions.contains(&function))
+        };
         let mut first = u32::try_from(self.statements.len()).unwrap_or(u32::MAX);
         for joined in &self.joined {
             plan.join(joined.slice.plan(joined.tracked), first);
             first = first.saturating_add(u32::try_from(joined.tracked).unwrap_or(u32::MAX));
         }
+        plan.ranges.retain(|range| {
+            cold(Pc {
+                module: range.module,
+                addr: range.start,
+            })
+        });
+        plan.branches.retain(|&pc| cold(pc));
         let armament = arm::arm(&plan, self.program, &self.threads);
         let needs = armament.locations.iter().map(|armed| {
             let site = armed.sites.first().and_then(|&site| plan.watch_sites.get(site));

@@ -18,6 +18,10 @@ pub(super) struct Flows {
     pub(super) threads: BTreeMap<u32, Vec<FlowStep>>,
     /// The branches whose outcomes were recorded.
     pub(super) traced: BTreeSet<BranchId>,
+    /// How often each branch went somewhere.
+    pub(super) branches: BTreeMap<Pc, u64>,
+    /// Why recording ended before the run did.
+    pub(super) cut_short: Option<String>,
     /// What is missing, with the thread that it is missing of.
     pub(super) missing: Vec<(Option<u32>, String)>,
 }
@@ -49,6 +53,14 @@ pub(super) fn read(record: &FlowRecord, program: &Program<'_>, catalogue: &mut C
     let mut flows = Flows {
         traced: branches.values().copied().collect(),
         missing: record.recording.missing.iter().map(missing).collect(),
+        cut_short: record
+            .recording
+            .missing
+            .iter()
+            .find_map(|missing| match missing.what {
+                Lacking::CutShort(_) => Some(missing.what.to_string()),
+                _ => None,
+            }),
         ..Flows::default()
     };
     for (trace, flow) in record.recording.decode(program, &record.ranges) {
@@ -61,6 +73,11 @@ pub(super) fn read(record: &FlowRecord, program: &Program<'_>, catalogue: &mut C
             clock: record.recording.clock,
             branches: &branches,
         };
+        for branch in flow.branches() {
+            if let Some(pc) = reader.place(branch.pc) {
+                *flows.branches.entry(pc).or_default() += 1;
+            }
+        }
         let steps = reader.steps(&flow, catalogue);
         let gaps = flow.gaps().map(|gap| (Some(trace.tid.0), gap.why.to_string()));
         flows.missing.extend(gaps);

@@ -34,6 +34,8 @@ pub struct Reading {
     pub run: Run,
     /// The instructions that wrote to what was watched.
     pub writers: BTreeSet<Pc>,
+    /// How often each traced branch went somewhere.
+    pub branches: BTreeMap<Pc, u64>,
 }
 
 /// Reads a run. `failing` is the failing statement, for a run that failed; `model` knows what threads start with.
@@ -134,10 +136,14 @@ pub fn read(
             .map(|(_, location)| **location)
             .collect(),
         traced: flows.traced,
-        incomplete: incomplete(record),
+        incomplete: incomplete(record).or(flows.cut_short),
         gaps,
     };
-    Reading { run, writers }
+    Reading {
+        run,
+        writers,
+        branches: flows.branches,
+    }
 }
 
 /// Puts what control flow tells between the accesses, by time. The order within each thread stays as it was recorded.

@@ -112,6 +112,8 @@ pub enum What {
     Targets(u64),
     /// What a thread did between its last decision and its end.
     End,
+    /// Everything after so many hits: the probes were taken away.
+    CutShort(u64),
     /// Data that perf lost: so many records.
     Records(u64),
     /// The hardware's buffer was full, and tracing was off until somebody read it: so often.
@@ -131,6 +133,10 @@ impl fmt::Display for What {
             Self::Interrupted(count) => write!(f, "{count} stretches were interrupted by a signal"),
             Self::Targets(count) => write!(f, "the targets of {count} branches could not be read"),
             Self::End => f.write_str("what came after the last recorded branch is not known"),
+            Self::CutShort(hits) => write!(
+                f,
+                "tracing ended after {hits} hits of probes: the code runs too often"
+            ),
             Self::Records(count) => write!(f, "{count} records of perf were lost"),
             Self::Truncated(count) => write!(f, "tracing was off {count} times: the buffer was full"),
             Self::Damaged(count) => write!(f, "{count} parts of the trace are incomplete"),

@@ -133,6 +133,9 @@ fn software() -> Result<(), String> {
     super::software::try_program().map_err(|error| error.to_string())
 }
 
+/// Hits of probes in one run: at some 5 µs each, a tenth of a second.
+const MOST_HITS: u64 = 20_000;
+
 /// A recorder for one run of a program under a plan; `None` when nothing is to be recorded.
 ///
 /// # Errors
@@ -146,7 +149,14 @@ pub fn recorder(
         None => None,
         Some(Source::IntelPt) => Some(Box::new(IntelPt::new(program, plan, IntelOptions::default())?)),
         Some(Source::SingleStep) => Some(Box::new(SingleStep::new(program, plan))),
-        Some(Source::SoftwarePt) => Some(Box::new(SoftwarePt::new(program, plan, Options::default()))),
+        Some(Source::SoftwarePt) => Some(Box::new(SoftwarePt::new(
+            program,
+            plan,
+            Options {
+                hits: MOST_HITS,
+                ..Options::default()
+            },
+        ))),
     })
 }
 

@@ -35,12 +35,16 @@ const TICK: Duration = Duration::from_millis(10);
 pub struct Options {
     /// About so many of the last bytes of each thread.
     pub bytes_per_thread: usize,
+    /// About so many hits; then the probes are taken away, so that code which runs all the time does not slow the
+    /// program down for good.
+    pub hits: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
             bytes_per_thread: 64 << 20,
+            hits: u64::MAX,
         }
     }
 }
@@ -199,11 +203,29 @@ impl SoftwarePt {
             }
             self.take(&hit);
         }
-        if self.has_unprobed() {
+        if self.recording.counts.hits > self.options.hits {
+            self.cut_short();
+        } else if self.has_unprobed() {
             self.look_again();
             self.probe()?;
         }
         Ok(())
+    }
+
+    /// It was enough: takes the probes away. What happens from now on is not known.
+    fn cut_short(&mut self) {
+        let Some(live) = &mut self.live else { return };
+        if live.probed.is_empty() {
+            return;
+        }
+        live.probed.clear();
+        live.many.clear();
+        Uprobe::close_all(std::mem::take(&mut live.single));
+        live.lose(live.lost);
+        self.recording.missing.push(Missing {
+            tid: None,
+            what: What::CutShort(self.recording.counts.hits),
+        });
     }
 
     fn has_unprobed(&self) -> bool {

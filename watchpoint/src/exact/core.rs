@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use failure::image::Registers;
+use failure::report::Signal;
 use program::{LinkAddr, RunAddr};
 use tracee::perf::{PerfError, ProbeFile};
 use tracee::process::{Memory, ModuleMap};
@@ -13,6 +14,7 @@ use tracee::ptrace::{Resume, SigInfo, Tracer};
 use tracee::{Pid, Tid, monotonic_ns};
 
 use super::ceiling::{Ceiling, Verdict};
+use super::linked::Linked;
 use super::owner::{Owner, ProbeId, Trap};
 use super::probes::{Point, Probes};
 use crate::error::WatchError;
@@ -170,7 +172,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
         if !self.waiting.is_empty()
             && let Some(point) = self.loader_probe()
         {
-            self.probes.add(point, &threads)?;
+            self.probes.add_all(vec![point], &threads)?;
         }
         self.follow_pointers(tracer, false)
     }
@@ -205,9 +207,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
                 }));
             }
         }
-        for point in points {
-            self.probes.add(point, threads)?;
-        }
+        self.probes.add_all(points, threads)?;
         Ok(true)
     }
 
@@ -259,7 +259,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
         info: &SigInfo,
     ) -> Result<Resume, WatchError> {
         let Some(trap) = self.owner.trap(tracer, tid, info) else {
-            return Ok(Resume::Deliver);
+            return self.caught(tracer, tid, info);
         };
         let time_ns = monotonic_ns();
         // A thread that is being killed cannot be looked into.
@@ -325,6 +325,37 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
             self.owner.set(tracer, register, wanted)?;
         }
         Ok(())
+    }
+
+    /// A signal that is none of a watched location: of a linked probe, or the program's own.
+    fn caught(&mut self, tracer: &mut Tracer<Kind>, tid: Tid, info: &SigInfo) -> Result<Resume, WatchError> {
+        const SIGTRAP: Signal = Signal(5);
+        let places = match info.signal() {
+            SIGTRAP => self.probes.caught(tid, &self.modules),
+            _ => None,
+        };
+        let Some(places) = places else {
+            return Ok(Resume::Deliver);
+        };
+        let time_ns = monotonic_ns();
+        let Ok(registers) = tracer.registers(tid) else {
+            return Ok(Resume::Suppress);
+        };
+        for place in places {
+            if place == ProbeId::LIBRARIES {
+                self.libraries(tracer)?;
+            } else if let Some(at) = self.probed(tracer, place, &registers)? {
+                self.hit(tid, at.addr, Report::Probe, time_ns, registers);
+            }
+        }
+        Ok(Resume::Suppress)
+    }
+
+    /// Sets probes as links from now on: for a process that dies with us. Where the kernel has none, events do.
+    pub(crate) fn link_probes(&mut self) {
+        if let Ok(linked) = Linked::new(self.pid) {
+            self.probes.link(linked);
+        }
     }
 
     fn hit(&mut self, tid: Tid, watched: RunAddr, report: Report, time_ns: u64, registers: Registers) {

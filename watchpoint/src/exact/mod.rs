@@ -13,6 +13,7 @@ mod ceiling;
 pub(crate) mod core;
 pub(crate) mod engine;
 pub mod launched;
+pub(crate) mod linked;
 pub(crate) mod owner;
-pub(crate) mod probes;
+mod probes;
 pub mod rider;

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use program::FileOffset;
 use tracee::Tid;
 use tracee::perf::{Delivery, PerfError, ProbeEnd, ProbeFile, ProbeTarget, Uprobe};
+use tracee::process::ModuleMap;
 
+use super::linked::{Linked, place};
 use super::owner::{ProbeId, probe_cookie};
 
 /// A place to stop at.
@@ -22,11 +24,39 @@ pub(crate) struct Point {
 pub(crate) struct Probes {
     points: Vec<Point>,
     open: BTreeMap<Tid, Vec<(ProbeId, Uprobe)>>,
+    /// The same for all threads at once, where that is safe.
+    linked: Option<Linked>,
 }
 
 impl Probes {
+    /// Sets probes as links from now on.
+    pub(crate) fn link(&mut self, linked: Linked) {
+        self.linked = Some(linked);
+    }
+
+    /// What a thread that got a SIGTRAP was caught for; `None` when it was not caught at all.
+    pub(crate) fn caught(&mut self, tid: Tid, modules: &ModuleMap) -> Option<Vec<ProbeId>> {
+        let at = self.linked.as_mut()?.caught(tid)?;
+        let Some((file, offset)) = place(at, modules) else {
+            return Some(Vec::new());
+        };
+        let here = self.points.iter();
+        let here = here.filter(|point| point.offset == offset && point.file == file);
+        Some(here.map(|point| point.what).collect())
+    }
+
+    /// Adds places, for all threads from now on.
+    pub(crate) fn add_all(&mut self, points: Vec<Point>, threads: &[Tid]) -> Result<(), PerfError> {
+        if let Some(linked) = &mut self.linked {
+            linked.add(&points);
+            self.points.extend(points);
+            return Ok(());
+        }
+        points.into_iter().try_for_each(|point| self.add(point, threads))
+    }
+
     /// Adds a place, for all threads from now on.
-    pub(crate) fn add(&mut self, point: Point, threads: &[Tid]) -> Result<(), PerfError> {
+    fn add(&mut self, point: Point, threads: &[Tid]) -> Result<(), PerfError> {
         for &tid in threads {
             let probe = open(tid, &point)?;
             self.open.entry(tid).or_default().extend(probe);
@@ -38,6 +68,9 @@ impl Probes {
     /// A thread that has none yet.
     pub(crate) fn arm(&mut self, tid: Tid) -> Result<(), PerfError> {
         let mut opened = Vec::new();
+        if self.linked.is_some() {
+            return Ok(());
+        }
         for point in &self.points {
             opened.extend(open(tid, point)?);
         }
@@ -57,11 +90,15 @@ impl Probes {
     pub(crate) fn clear(&mut self) {
         self.points.clear();
         self.open.clear();
+        self.linked.iter_mut().for_each(Linked::clear);
     }
 
     /// Takes away the probes that are for something.
     pub(crate) fn remove(&mut self, what: ProbeId) {
         self.points.retain(|point| point.what != what);
+        self.linked
+            .iter_mut()
+            .for_each(|linked| linked.remove(|of| of == what));
         for opened in self.open.values_mut() {
             opened.retain(|(for_what, _)| *for_what != what);
         }
@@ -71,6 +108,7 @@ impl Probes {
     pub(crate) fn remove_of(&mut self, location: usize) {
         let is_of = |what: ProbeId| what != ProbeId::LIBRARIES && usize::from(what.location) == location;
         self.points.retain(|point| !is_of(point.what));
+        self.linked.iter_mut().for_each(|linked| linked.remove(is_of));
         for opened in self.open.values_mut() {
             opened.retain(|(what, _)| !is_of(*what));
         }

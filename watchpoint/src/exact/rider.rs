@@ -109,6 +109,7 @@ impl<O: Launchable> Rider<O> {
         let mut owner = O::make(table.wanted(), self.outlet.clone());
         owner.arm_first(tracer, pid.first_thread())?;
         let mut core = Core::new(owner, table, self.specs.clone(), modules).with_ceiling();
+        core.link_probes();
         core.begin(tracer, &placed)?;
         self.core = Some(core);
         self.send();
