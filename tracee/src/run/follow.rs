@@ -115,6 +115,9 @@ impl Follow<'_, '_, '_> {
             self.tracer.tell_end(first)?;
         }
         self.each_tracker(|tracker, tracer| tracker.started(tracer))?;
+        // What trackers need to begin is not the program's time.
+        let limit = self.options.time_limit;
+        self.deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         self.go_on(first, Resume::Deliver)?;
         let period = self.trackers.iter().filter_map(|tracker| tracker.period()).min();
         let mut next_tick = Instant::now();
