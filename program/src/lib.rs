@@ -11,6 +11,7 @@ pub mod expression;
 pub mod files;
 mod module;
 pub mod naming;
+mod objects;
 mod program;
 pub mod source;
 mod statement;

@@ -5,18 +5,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use iced_x86::{FastFormatter, FlowControl, Instruction, Register};
 use object::LittleEndian as LE;
-use object::elf::{PT_GNU_RELRO, Sym64};
+use object::elf::PT_GNU_RELRO;
 
 use crate::addr::{LinkAddr, LinkRange};
-use crate::code::names::is_promoted;
 use crate::code::{Access, Code, FunctionId, accesses};
-use crate::elf::symbols::{binding_of, kind_of};
-use crate::elf::{Binding, Elf, ElfError, SymbolKind, SymbolTable};
+use crate::elf::{Elf, ElfError, SymbolKind};
 use crate::files::{Files, Reading};
+use crate::objects::{Object, Objects};
 use crate::source::{DebugStatus, SourceFrame, Sources};
-
-/// How many symbols may name parts of one object.
-const NESTED_OBJECTS: usize = 8;
 
 /// What tells the code that enters or leaves a function from the rest of it.
 struct Outline {
@@ -34,7 +30,7 @@ pub struct Module<'a> {
     code: Code<'a>,
     sources: Sources<'a>,
     exports: OnceLock<HashMap<&'a str, LinkAddr>>,
-    objects: OnceLock<Vec<Object>>,
+    objects: OnceLock<Objects<'a>>,
     outlines: Mutex<HashMap<FunctionId, Arc<Outline>>>,
 }
 
@@ -47,8 +43,7 @@ impl<'a> Module<'a> {
         let elf = Arc::new(Elf::parse(bytes)?);
         let symbols = elf.section(".symtab").map_or(&[][..], |(_, bytes)| bytes);
         files.expect(symbols, Reading::Through);
-        let code = Code::new(Arc::clone(&elf));
-        files.expect(symbols, Reading::Over);
+        let code = Code::passing(Arc::clone(&elf), files);
         let sources = Sources::load(&elf, files).with_functions(Arc::clone(code.functions()));
         Ok(Self {
             name: name.to_owned(),
@@ -264,44 +259,13 @@ impl<'a> Module<'a> {
         self.object(addr).is_some_and(|object| object.local)
     }
 
-    fn object(&self, addr: LinkAddr) -> Option<&Object> {
-        let objects = self.objects.get_or_init(|| {
-            let own = objects_of(self.code.functions().variables(), self.elf.symtab());
-            let dynamic = objects_of(self.elf.dynsym().raw(), self.elf.dynsym());
-            let mut objects: Vec<Object> = own.chain(dynamic).collect();
-            objects.sort_unstable();
-            objects.dedup_by_key(|object| (object.start, object.end));
-            objects
-        });
-        // Aliases and members overlap: of those that start at or before the address, the nearest that has it.
-        let after = objects.partition_point(|object| object.start <= addr);
-        let nearest = objects.get(..after)?.iter().rev().take(NESTED_OBJECTS);
-        nearest.into_iter().find(|object| addr < object.end)
+    fn object(&self, addr: LinkAddr) -> Option<Object> {
+        let own = self.code.functions().variables();
+        let objects = self
+            .objects
+            .get_or_init(|| Objects::new(own, self.elf.symtab(), self.elf.dynsym()));
+        objects.at(own, addr)
     }
-}
-
-/// A variable or table that has a symbol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Object {
-    start: LinkAddr,
-    end: LinkAddr,
-    /// All its names are local; false sorts first, so that one name that is not decides.
-    local: bool,
-}
-
-fn objects_of(symbols: &[Sym64<LE>], table: SymbolTable<'_>) -> impl Iterator<Item = Object> {
-    let defined = symbols.iter().filter(|symbol| {
-        kind_of(symbol) == Some(SymbolKind::Data) && symbol.st_shndx.get(LE) != object::elf::SHN_UNDEF
-    });
-    defined.map(move |symbol| {
-        let start = symbol.st_value.get(LE);
-        let name = table.name_at(symbol.st_name.get(LE));
-        Object {
-            start: LinkAddr(start),
-            end: LinkAddr(start.saturating_add(symbol.st_size.get(LE))),
-            local: binding_of(symbol) == Binding::Local && name.is_some_and(|name| !is_promoted(name)),
-        }
-    })
 }
 
 fn is_quiet(instr: &Instruction) -> bool {

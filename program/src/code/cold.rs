@@ -8,8 +8,7 @@ use std::collections::HashMap;
 use object::LittleEndian as LE;
 use object::elf;
 
-use super::functions::FunctionId;
-use super::index::Part;
+use super::index::{Ground, Part};
 use crate::elf::SymbolTable;
 
 /// What the names of all moved-away parts contain.
@@ -17,7 +16,13 @@ pub(super) const MARK: &[u8] = b".cold";
 
 /// Whether a name is that of a moved-away part.
 pub(super) fn is_part(symtab: SymbolTable<'_>, name: u32) -> bool {
-    symtab.name_bytes(name).and_then(parent_name).is_some()
+    // Most names are told by how they end.
+    let may_be = |name: &&[u8]| {
+        name.last()
+            .is_some_and(|last| *last == b'd' || last.is_ascii_digit())
+    };
+    let name = symtab.name_bytes(name).filter(may_be);
+    name.and_then(parent_name).is_some()
 }
 
 /// `foo` for `foo.cold` and `foo.cold.12`.
@@ -32,13 +37,9 @@ fn parent_name(name: &[u8]) -> Option<&[u8]> {
         .flatten()
 }
 
-/// Gives each part to its function: (start, end, function), by address. A part without a function is
-/// dropped: its bytes then belong to nobody.
-pub(super) fn assign(
-    symtab: SymbolTable<'_>,
-    cold: &[Part],
-    starting_at: impl Fn(u64) -> Option<FunctionId>,
-) -> Vec<(u64, u64, u32)> {
+/// Gives each part to its function: (start, end, where the function begins), by address. A part without a
+/// function is dropped: its bytes then belong to nobody.
+pub(super) fn assign(symtab: SymbolTable<'_>, cold: &[Part], ground: &Ground) -> Vec<(u64, u64, u32)> {
     if cold.is_empty() {
         return Vec::new();
     }
@@ -58,8 +59,9 @@ pub(super) fn assign(
             .name_bytes(symbol.st_name.get(LE))
             .filter(|name| tails.may_hold(name));
         if let Some(owners) = name.and_then(|name| wanted.get_mut(name)) {
-            let owner = starting_at(symbol.st_value.get(LE));
-            owners.extend(u32::try_from(index).ok().zip(owner.map(|owner| owner.0)));
+            let start = symbol.st_value.get(LE);
+            let owner = ground.covering(start).and_then(|_| ground.distance(start));
+            owners.extend(u32::try_from(index).ok().zip(owner));
         }
     }
     let files = FileGroups::new(symtab);

@@ -3,9 +3,8 @@
 use iced_x86::{Instruction, OpKind};
 
 use super::flow::Target;
-use super::functions::{FunctionId, Functions};
+use super::functions::Functions;
 use super::no_return::NoReturn;
-use super::starts::Starts;
 use super::unwind::UnwindTable;
 use crate::addr::{LinkAddr, LinkRange};
 use crate::elf::{Elf, Linkage};
@@ -18,10 +17,7 @@ pub(super) const CALLEE_DEPTH: u8 = 7;
 pub(super) struct Context<'c, 'a> {
     pub elf: &'c Elf<'a>,
     pub functions: &'c Functions<'a>,
-    /// Only while the whole file is analysed.
-    pub starts: Option<&'c Starts>,
     pub no_return: &'c NoReturn,
-    pub unwind: &'c std::sync::OnceLock<UnwindTable<'a>>,
     /// How deep callees may still be looked into.
     pub depth: u8,
 }
@@ -30,19 +26,12 @@ impl<'c, 'a> Context<'c, 'a> {
     /// Where a direct jump or call to an address outside the function goes.
     pub(super) fn target(self, addr: u64) -> Target {
         let addr = LinkAddr(addr);
-        if let Some(function) = self.function_starting_at(addr) {
+        if let Some(function) = self.functions.starting_at(addr) {
             return Target::Function(function);
         }
         self.elf
             .stub_linkage(addr)
             .map_or(Target::Unknown(addr), |linkage| self.linked(linkage))
-    }
-
-    fn function_starting_at(self, addr: LinkAddr) -> Option<FunctionId> {
-        match self.starts {
-            Some(starts) => starts.at(addr.0),
-            None => self.functions.starting_at(addr),
-        }
     }
 
     /// Where a call instruction goes.
@@ -68,7 +57,8 @@ impl<'c, 'a> Context<'c, 'a> {
         match linkage {
             Linkage::Import(import) => Target::Import(import),
             Linkage::Local(addr) | Linkage::Resolved(addr) => self
-                .function_starting_at(addr)
+                .functions
+                .starting_at(addr)
                 .map_or(Target::Unknown(addr), Target::Function),
         }
     }
@@ -89,6 +79,6 @@ impl<'c, 'a> Context<'c, 'a> {
     }
 
     pub(super) fn unwind_table(self) -> &'c UnwindTable<'a> {
-        self.unwind.get_or_init(|| UnwindTable::new(self.elf))
+        self.functions.unwind_table()
     }
 }

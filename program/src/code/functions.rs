@@ -3,19 +3,31 @@
 //! Symbols say most of it. Code that no symbol covers is cut into functions by the unwind table; only the
 //! entries of such gaps are read. Parts that the compiler moved away (`foo.cold`) belong to their function.
 
+use std::sync::{Arc, OnceLock};
+
 use object::LittleEndian as LE;
 use object::elf::Sym64;
 
 use super::cold;
-use super::index::{self, Packed, is_code};
+use super::index::{Index, Packed, is_code};
 use super::names;
+use super::unwind::UnwindTable;
 use crate::addr::{LinkAddr, LinkRange};
 use crate::elf::symbols::{binding_of, kind_of};
 use crate::elf::{Binding, Elf, SymbolKind, SymbolTable};
+use crate::files::{Files, Reading};
 
-/// A function, by its place in address order.
+/// A function, by how far behind the first code of its file it begins. So they are in address order, and one is
+/// known without knowing the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FunctionId(pub u32);
+
+impl FunctionId {
+    /// A number whose low bits differ between functions, though most begin at multiples of sixteen.
+    pub(super) fn mixed(self) -> usize {
+        (self.0.wrapping_mul(0x9e37_79b1) >> 16) as usize
+    }
+}
 
 /// A function.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,65 +52,90 @@ pub(super) struct Entry {
     pub resolver: bool,
 }
 
-/// All functions of a file, by address.
+/// The functions of a file, by address. They are found when they are asked for.
 #[derive(Debug)]
 pub struct Functions<'a> {
     symtab: SymbolTable<'a>,
     dynsym: SymbolTable<'a>,
-    /// The one of the two that the entries speak of.
-    table: SymbolTable<'a>,
-    /// The first code, from which distances are counted.
-    base: u64,
-    entries: Vec<Packed>,
-    variables: Vec<Sym64<LE>>,
-    /// Moved-away parts by address, with the function that they belong to.
+    index: Index<'a>,
+    moved: OnceLock<Moved>,
+}
+
+/// Parts that the compiler moved away.
+#[derive(Debug)]
+struct Moved {
+    /// By address, with the function that they belong to.
     parts: Vec<(u64, u64, u32)>,
     /// The same by function.
-    parts_by_owner: Vec<(u32, u64, u64)>,
+    by_owner: Vec<(u32, u64, u64)>,
+}
+
+impl Moved {
+    fn new(index: &Index<'_>) -> Self {
+        let parts = cold::assign(index.table, &index.all_parts(), &index.ground);
+        let by_owner = parts.iter().map(|(start, end, owner)| (*owner, *start, *end));
+        let mut by_owner: Vec<_> = by_owner.collect();
+        by_owner.sort_unstable();
+        Self { parts, by_owner }
+    }
 }
 
 impl<'a> Functions<'a> {
-    /// Builds the index.
+    /// Prepares to find the functions of a file.
     #[must_use]
-    pub fn new(elf: &Elf<'a>) -> Self {
-        let index = index::build(elf);
-        let mut this = Self {
-            symtab: elf.symtab(),
-            dynsym: elf.dynsym(),
-            table: index.table,
-            base: index.base,
-            entries: index.entries,
-            variables: index.variables,
-            parts: Vec::new(),
-            parts_by_owner: Vec::new(),
-        };
-        this.parts = cold::assign(index.table, &index.cold, |start| {
-            this.starting_at(LinkAddr(start))
-        });
-        let by_owner = this
-            .parts
-            .iter()
-            .map(|(start, end, owner)| (*owner, *start, *end));
-        this.parts_by_owner = by_owner.collect();
-        this.parts_by_owner.sort_unstable();
-        this
+    pub fn new(elf: &Arc<Elf<'a>>) -> Self {
+        Self::of(elf, Index::new(elf, |_| ()))
     }
 
-    /// How many functions there are.
+    /// The same, telling `files` which symbols are done with.
+    pub(super) fn passing(elf: &Arc<Elf<'a>>, files: &dyn Files) -> Self {
+        let over = |part: &[Sym64<LE>]| files.expect(object::pod::bytes_of_slice(part), Reading::Over);
+        Self::of(elf, Index::new(elf, over))
+    }
+
+    fn of(elf: &Elf<'a>, index: Index<'a>) -> Self {
+        Self {
+            symtab: elf.symtab(),
+            dynsym: elf.dynsym(),
+            index,
+            moved: OnceLock::new(),
+        }
+    }
+
+    fn moved(&self) -> &Moved {
+        self.moved.get_or_init(|| Moved::new(&self.index))
+    }
+
+    pub(super) fn unwind_table(&self) -> &UnwindTable<'a> {
+        self.index.unwind()
+    }
+
+    /// How many functions there are. To know that, all have to be found.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.index.whole().entries.len()
     }
 
     /// Whether no function was found.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.len() == 0
     }
 
     /// Every function, in address order.
-    pub fn ids(&self) -> impl ExactSizeIterator<Item = FunctionId> + use<'a> {
-        (0..u32::try_from(self.entries.len()).unwrap_or(u32::MAX)).map(FunctionId)
+    pub fn ids(&self) -> impl ExactSizeIterator<Item = FunctionId> + '_ {
+        let entries = self.index.whole().entries.iter();
+        entries.map(|entry| FunctionId(entry.start))
+    }
+
+    /// The function at a place among all, in address order.
+    pub(super) fn at_place(&self, place: usize) -> Option<FunctionId> {
+        self.index.whole().id(place)
+    }
+
+    /// The place of a function among all, in address order.
+    pub(super) fn place_of(&self, id: FunctionId) -> Option<usize> {
+        self.index.whole().place_of(id.0)
     }
 
     /// Every function, in address order.
@@ -126,8 +163,9 @@ impl<'a> Functions<'a> {
             return Vec::new();
         };
         let mut ranges = vec![LinkAddr(entry.start)..LinkAddr(entry.end)];
-        let from = self.parts_by_owner.partition_point(|(owner, _, _)| *owner < id.0);
-        let own = self.parts_by_owner.get(from..).unwrap_or_default().iter();
+        let moved = &self.moved().by_owner;
+        let from = moved.partition_point(|(owner, _, _)| *owner < id.0);
+        let own = moved.get(from..).unwrap_or_default().iter();
         let own = own.take_while(|(owner, _, _)| *owner == id.0);
         ranges.extend(own.map(|(_, start, end)| LinkAddr(*start)..LinkAddr(*end)));
         ranges.sort_unstable_by_key(|range| range.start);
@@ -137,39 +175,40 @@ impl<'a> Functions<'a> {
     /// The function that an address belongs to.
     #[must_use]
     pub fn at(&self, addr: LinkAddr) -> Option<FunctionId> {
-        let distance = u32::try_from(addr.0.checked_sub(self.base)?).ok()?;
-        let after = self.entries.partition_point(|entry| entry.start <= distance);
-        let found = after
-            .checked_sub(1)
-            .filter(|at| self.entries.get(*at).is_some_and(|entry| distance < entry.end));
-        if let Some(at) = found {
-            return u32::try_from(at).ok().map(FunctionId);
+        let distance = self.index.ground.distance(addr.0)?;
+        let last = self.index.last_until(distance);
+        if let Some(found) = last.filter(|last| distance < last.end) {
+            return Some(FunctionId(found.start));
         }
-        let after = self.parts.partition_point(|(start, _, _)| *start <= addr.0);
-        let (_, end, owner) = self.parts.get(after.checked_sub(1)?)?;
+        let parts = &self.moved().parts;
+        let after = parts.partition_point(|(start, _, _)| *start <= addr.0);
+        let (_, end, owner) = parts.get(after.checked_sub(1)?)?;
         (addr.0 < *end).then_some(FunctionId(*owner))
     }
 
     /// The function that begins at an address.
     #[must_use]
     pub fn starting_at(&self, addr: LinkAddr) -> Option<FunctionId> {
-        let distance = u32::try_from(addr.0.checked_sub(self.base)?).ok()?;
-        let at = self.entries.binary_search_by_key(&distance, |entry| entry.start);
-        u32::try_from(at.ok()?).ok().map(FunctionId)
+        let start = self.index.ground.distance(addr.0)?;
+        self.index.starting_at(start).map(|found| FunctionId(found.start))
     }
 
-    /// The symbol of the function that begins at an address, where it is the only one in the table.
-    pub(crate) fn only_symbol_at(&self, addr: LinkAddr) -> Option<(SymbolKind, &'a str)> {
-        let id = self.starting_at(addr)?;
-        let packed = self.entries.get(usize::try_from(id.0).ok()?)?;
-        let symbol = self.symbol(id).filter(|_| !packed.is_aliased())?;
-        Some((kind_of(symbol)?, self.name(id)?))
+    /// The symbols of functions that begin at an address, in table order.
+    pub(crate) fn names_at(&self, addr: LinkAddr) -> Vec<&'a str> {
+        let start = self.index.ground.distance(addr.0);
+        let symbols = start.map_or_else(Vec::new, |start| self.index.symbols_at(start));
+        let functions = symbols
+            .into_iter()
+            .filter(|symbol| kind_of(symbol) == Some(SymbolKind::Function));
+        functions
+            .filter_map(|symbol| self.index.table.name_at(symbol.st_name.get(LE)))
+            .collect()
     }
 
     /// The symbols of variables in `.symtab`, in table order: kept, so that the table need not be read again
     /// for them.
     pub(crate) fn variables(&self) -> &[Sym64<LE>] {
-        &self.variables
+        &self.index.variables
     }
 
     /// The functions with a symbol that contains a text. Names are searched as one block, not one by one.
@@ -246,21 +285,23 @@ impl<'a> Functions<'a> {
     }
 
     pub(super) fn entry(&self, id: FunctionId) -> Option<Entry> {
-        let packed = self.entries.get(usize::try_from(id.0).ok()?)?;
-        let addr = |distance: u32| self.base.saturating_add(u64::from(distance));
+        let packed = self.packed(id)?;
         Some(Entry {
-            start: addr(packed.start),
-            end: addr(packed.end),
+            start: self.index.ground.addr(packed.start),
+            end: self.index.ground.addr(packed.end),
             resolver: packed.is_resolver(),
         })
     }
 
+    fn packed(&self, id: FunctionId) -> Option<Packed> {
+        self.index.starting_at(id.0)
+    }
+
     fn symbol(&self, id: FunctionId) -> Option<&'a Sym64<LE>> {
-        let packed = self.entries.get(usize::try_from(id.0).ok()?)?;
-        self.table.raw().get(packed.symbol()?)
+        self.index.table.raw().get(self.packed(id)?.symbol()?)
     }
 
     fn name(&self, id: FunctionId) -> Option<&'a str> {
-        self.table.name_at(self.symbol(id)?.st_name.get(LE))
+        self.index.table.name_at(self.symbol(id)?.st_name.get(LE))
     }
 }

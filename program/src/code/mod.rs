@@ -1,7 +1,8 @@
 //! Machine code as functions, blocks and accesses.
 //!
-//! - [`functions`] knows where functions begin and end: `index` finds them, with the help of `cold` (parts
-//!   moved out of them) and `unwind` (what the unwind tables add)
+//! - [`functions`] knows where functions begin and end: `index` finds them around an address, or all with
+//!   `starts` to find callees quickly, with the help of `cold` (parts moved out of them) and `unwind` (what the
+//!   unwind tables add)
 //! - [`names`] demangles
 //! - [`flow`] is the control flow of one function: `descent` reads instructions, `jump_table`,
 //!   `switches` and `no_return` tell where they lead, `layout` makes blocks of them
@@ -9,7 +10,7 @@
 //! - [`access`] tells which memory an instruction reads and writes
 //! - [`xref`] finds who calls a function and who refers to a variable, by `places`: a `scan` of the code, or
 //!   an index of it
-//! - [`sweep`] goes over all functions at once, with `starts` to find callees quickly
+//! - [`sweep`] goes over all functions at once
 
 pub mod access;
 mod cold;
@@ -32,7 +33,7 @@ mod unwind;
 pub mod xref;
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 pub use access::{Access, AccessKind, Operand, accesses};
 pub use flow::{Block, BlockId, Edges, Exit, FlowGraph, InstrIx, Target};
@@ -44,11 +45,10 @@ pub use xref::{AddressTaken, CallSite, Reference, ReferenceKind, Search};
 use context::{CALLEE_DEPTH, Context};
 use no_return::NoReturn;
 use places::Places;
-use starts::Starts;
-use unwind::UnwindTable;
 
 use crate::addr::{LinkAddr, LinkRange};
 use crate::elf::Elf;
+use crate::files::Files;
 
 /// Graphs are kept in so many maps, so that threads seldom wait for one another.
 const SHARDS: usize = 32;
@@ -61,25 +61,29 @@ pub struct Code<'a> {
     elf: Arc<Elf<'a>>,
     functions: Arc<Functions<'a>>,
     no_return: NoReturn,
-    starts: OnceLock<Option<Starts>>,
-    unwind: OnceLock<UnwindTable<'a>>,
     places: Places,
     flows: Vec<Shard>,
 }
 
 impl<'a> Code<'a> {
-    /// Indexes the functions of a file.
+    /// Prepares to find the functions of a file.
     #[must_use]
     pub fn new(elf: Arc<Elf<'a>>) -> Self {
-        let functions = Arc::new(Functions::new(&elf));
-        let no_return = NoReturn::new(&functions);
+        Self::with_functions(Arc::new(Functions::new(&elf)), elf)
+    }
+
+    /// The same, when the symbols are not to stay in memory: `files` is told which are done with.
+    #[must_use]
+    pub(crate) fn passing(elf: Arc<Elf<'a>>, files: &dyn Files) -> Self {
+        Self::with_functions(Arc::new(Functions::passing(&elf, files)), elf)
+    }
+
+    fn with_functions(functions: Arc<Functions<'a>>, elf: Arc<Elf<'a>>) -> Self {
         let flows = std::iter::repeat_with(Shard::default).take(SHARDS).collect();
         Self {
             elf,
             functions,
-            no_return,
-            starts: OnceLock::new(),
-            unwind: OnceLock::new(),
+            no_return: NoReturn::default(),
             places: Places::default(),
             flows,
         }
@@ -100,7 +104,7 @@ impl<'a> Code<'a> {
     /// The control flow of a function. For an id of another file the graph is empty.
     #[must_use]
     pub fn flow(&self, function: FunctionId) -> Arc<FlowGraph> {
-        let shard = self.flows.get(function.0 as usize % SHARDS);
+        let shard = self.flows.get(function.mixed() % SHARDS);
         let kept = shard.and_then(|shard| {
             shard
                 .read()
@@ -155,7 +159,6 @@ impl<'a> Code<'a> {
 
     /// Prepares for questions about most functions: takes a while, and makes each faster.
     pub fn expect_many(&self) {
-        self.starts.get_or_init(|| Starts::new(&self.functions));
         self.no_return.settle(self.context());
     }
 
@@ -163,9 +166,7 @@ impl<'a> Code<'a> {
         Context {
             elf: &self.elf,
             functions: &self.functions,
-            starts: self.starts.get().and_then(Option::as_ref),
             no_return: &self.no_return,
-            unwind: &self.unwind,
             depth: CALLEE_DEPTH,
         }
     }

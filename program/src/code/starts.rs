@@ -3,19 +3,19 @@
 //! A search among hundreds of thousands of functions misses the cache a dozen times, and every call needs one.
 //! This is a bit for each address and a count for each 512, in a row: one miss.
 
-use super::functions::{FunctionId, Functions};
+use super::index::Packed;
 
 /// Addresses that share a count.
-const GROUP: u64 = 512;
+const GROUP: u32 = 512;
 const WORDS: usize = 8;
 
 /// Where functions lie farther apart than this on average, a table of their addresses is no help.
-const MAX_DISTANCE: u64 = 1 << 12;
+const MAX_DISTANCE: u32 = 1 << 12;
 
 /// The functions of a file by where they begin.
 #[derive(Debug)]
 pub(super) struct Starts {
-    first: u64,
+    first: u32,
     groups: Vec<Group>,
 }
 
@@ -28,19 +28,17 @@ struct Group {
 }
 
 impl Starts {
-    /// `None` for a file whose functions are spread too thin.
-    pub(super) fn new(functions: &Functions<'_>) -> Option<Self> {
-        let entries = || functions.ids().filter_map(|id| functions.entry(id));
-        let first = entries().next()?.start;
-        let last = functions.ids().last().and_then(|id| functions.entry(id))?.start;
-        let span = last.checked_sub(first)?;
-        if span / MAX_DISTANCE > functions.len() as u64 {
+    /// `None` for a file whose functions are spread too thin. They are sorted by start.
+    pub(super) fn new(functions: &[Packed]) -> Option<Self> {
+        let first = functions.first()?.start;
+        let span = functions.last()?.start.checked_sub(first)?;
+        if (span / MAX_DISTANCE) as usize > functions.len() {
             return None;
         }
-        let mut groups = vec![Group::default(); usize::try_from(span / GROUP + 1).ok()?];
-        for entry in entries() {
-            let at = entry.start.checked_sub(first)?;
-            let group = groups.get_mut(usize::try_from(at / GROUP).ok()?)?;
+        let mut groups = vec![Group::default(); (span / GROUP) as usize + 1];
+        for function in functions {
+            let at = function.start.checked_sub(first)?;
+            let group = groups.get_mut((at / GROUP) as usize)?;
             group.bits[(at % GROUP / 64) as usize] |= 1 << (at % 64);
         }
         let mut before = 0;
@@ -52,10 +50,10 @@ impl Starts {
         (before as usize == functions.len()).then_some(Self { first, groups })
     }
 
-    /// The function that begins at an address.
-    pub(super) fn at(&self, addr: u64) -> Option<FunctionId> {
-        let at = addr.checked_sub(self.first)?;
-        let group = self.groups.get(usize::try_from(at / GROUP).ok()?)?;
+    /// The place, in address order, of the function that begins at a distance from the first code.
+    pub(super) fn at(&self, start: u32) -> Option<usize> {
+        let at = start.checked_sub(self.first)?;
+        let group = self.groups.get((at / GROUP) as usize)?;
         let word = (at % GROUP / 64) as usize;
         let bit = 1u64 << (at % 64);
         if group.bits[word] & bit == 0 {
@@ -63,30 +61,36 @@ impl Starts {
         }
         let lower = group.bits.iter().take(word).map(|word| word.count_ones());
         let own = (group.bits[word] & (bit - 1)).count_ones();
-        Some(FunctionId(group.before + lower.sum::<u32>() + own))
+        Some((group.before + lower.sum::<u32>() + own) as usize)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::addr::LinkAddr;
-    use crate::elf::Elf;
 
     #[test]
     fn every_function_is_found_and_nothing_else() {
-        let file = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-        let functions = Functions::new(&Elf::parse(&file).unwrap());
+        let mut state = 1u32;
+        let mut start = 100;
+        let functions: Vec<Packed> = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            start += 1 + (state >> 20);
+            Packed {
+                start,
+                ..Packed::default()
+            }
+        })
+        .take(2000)
+        .collect();
         let starts = Starts::new(&functions).unwrap();
-        assert!(functions.len() > 1000);
-        for function in functions.iter() {
-            assert_eq!(starts.at(function.entry.0), Some(function.id));
-            for near in [-1, 1, 8] {
-                let near = function.entry.offset(near);
-                assert_eq!(starts.at(near.0), functions.starting_at(near));
+        let searched = |start: u32| functions.binary_search_by_key(&start, |function| function.start);
+        for function in &functions {
+            assert!(starts.at(function.start).is_some());
+            for near in function.start - 2..function.start + 9 {
+                assert_eq!(starts.at(near), searched(near).ok());
             }
         }
-        assert_eq!(starts.at(0), functions.starting_at(LinkAddr(0)));
-        assert_eq!(starts.at(u64::MAX), None);
+        assert_eq!([starts.at(0), starts.at(u32::MAX)], [None; 2]);
     }
 }

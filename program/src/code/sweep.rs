@@ -41,25 +41,25 @@ impl Code<'_> {
         let read = batches.into_par_iter().with_max_len(1).map(|batch| {
             let mut reader = Reader::new(self.context());
             let mut found = make();
-            for id in batch {
-                add(&mut found, reader.read(FunctionId(id)));
+            for id in batch.filter_map(|place| self.functions().at_place(place)) {
+                add(&mut found, reader.read(id));
             }
             found
         });
         read.collect()
     }
 
-    fn batches(&self) -> Vec<Range<u32>> {
+    fn batches(&self) -> Vec<Range<usize>> {
         let mut batches = Vec::new();
         let mut batch = 0..0;
         let mut bytes = 0;
-        for id in self.functions().ids() {
+        for (place, id) in self.functions().ids().enumerate() {
             let size = self
                 .functions()
                 .entry(id)
                 .map_or(0, |entry| entry.end.saturating_sub(entry.start));
             bytes = size.saturating_add(bytes);
-            batch.end = id.0 + 1;
+            batch.end = place + 1;
             if batch.len() >= BATCH || bytes >= BATCH_BYTES {
                 batches.push(batch.clone());
                 batch.start = batch.end;

@@ -68,12 +68,32 @@ impl Rows<'_> {
         }
     }
 
-    /// The first row that starts at or behind an address.
+    /// The first row that starts at or behind an address. Rows are about as dense everywhere, so the search goes
+    /// out from where the address would be if they were: of a large table it looks at a page or two.
     fn from(&self, addr: u64) -> usize {
-        let (mut low, mut high) = (0, self.len());
+        let is_before = |row: usize| self.start(row).is_some_and(|start| start < addr);
+        let len = self.len();
+        let Some((first, last)) = self.start(0).zip(self.start(len.wrapping_sub(1))) else {
+            return 0;
+        };
+        let (span, at) = (last.saturating_sub(first), addr.saturating_sub(first));
+        let guess = u128::from(at.min(span)) * len as u128 / (u128::from(span) + 1);
+        let guess = usize::try_from(guess).unwrap_or(0).min(len - 1);
+        let (mut low, mut high) = (guess, guess);
+        let mut step = 16;
+        while low > 0 && !is_before(low) {
+            high = low;
+            low = low.saturating_sub(step);
+            step *= 2;
+        }
+        while high < len && is_before(high) {
+            low = high;
+            high = high.saturating_add(step).min(len);
+            step *= 2;
+        }
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.start(middle).is_some_and(|start| start < addr) {
+            if is_before(middle) {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -105,19 +125,24 @@ impl<'a> UnwindTable<'a> {
         }
     }
 
-    /// Adds the functions (start, end) that begin in a range.
-    pub(super) fn functions_in(&self, range: &LinkRange, found: &mut Vec<(u64, u64)>) {
-        for at in self.rows.from(range.start.0)..self.rows.len() {
-            let Some(start) = self.rows.start(at).filter(|start| *start < range.end.0) else {
-                break;
-            };
+    /// How many rows the linker's table has; zero where there is none, and all entries would have to be read.
+    pub(super) fn rows_at_hand(elf: &Elf<'a>) -> usize {
+        let header = elf.section(".eh_frame_hdr");
+        let rows = header.and_then(|(addr, bytes)| search_table(bytes, addr.0, 0));
+        rows.map_or(0, |rows| rows.len())
+    }
+
+    /// The functions (start, end) that begin in a range, in order.
+    pub(super) fn functions_in(&self, range: LinkRange) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let rows = self.rows.from(range.start.0)..self.rows.len();
+        let starts = rows.map_while(move |at| Some((at, self.rows.start(at)?)));
+        let starts = starts.take_while(move |(_, start)| *start < range.end.0);
+        starts.filter_map(move |(at, start)| {
             let entry = self.rows.offset(at).and_then(|offset| self.entry(offset));
             let len = entry.map_or(0, |entry| entry.len());
             // A damaged table need not be sorted.
-            if len > 0 && start >= range.start.0 {
-                found.push((start, start.saturating_add(len).min(range.end.0)));
-            }
-        }
+            (len > 0 && start >= range.start.0).then(|| (start, start.saturating_add(len).min(range.end.0)))
+        })
     }
 
     /// Where exceptions land that are thrown in the part of a function that begins at `start`: the calls,

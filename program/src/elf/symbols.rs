@@ -57,6 +57,11 @@ pub struct SymbolTable<'a> {
 }
 
 impl<'a> SymbolTable<'a> {
+    #[cfg(test)]
+    pub(crate) fn new(symbols: &'a [Sym64<LE>], names: &'a [u8]) -> Self {
+        Self { symbols, names }
+    }
+
     pub(crate) fn raw(&self) -> &'a [Sym64<LE>] {
         self.symbols
     }

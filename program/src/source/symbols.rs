@@ -35,16 +35,14 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// The names of the functions at an address, where the index of functions tells: not with several symbols
-    /// at one address, of which it keeps the best, nor with those of a separate file.
+    /// The names of the functions at an address, where the index of functions tells: not with those of a
+    /// separate file.
     fn indexed_symbols_at(&self, entry: LinkAddr) -> Option<Vec<&'a str>> {
         let [image] = *self.images.as_slice() else {
             return None;
         };
-        let (kind, name) = self.functions.as_ref()?.only_symbol_at(entry)?;
-        let elf = Elf::parse(image).ok()?;
-        let mut names: Vec<&'a str> = elf.dynsym().functions_at(entry).collect();
-        names.extend(Some(name).filter(|_| kind == SymbolKind::Function));
+        let mut names = self.functions.as_ref()?.names_at(entry);
+        names.extend(Elf::parse(image).ok()?.dynsym().functions_at(entry));
         names.sort_unstable();
         names.dedup();
         Some(names)

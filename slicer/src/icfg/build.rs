@@ -3,6 +3,7 @@
 use program::LinkAddr;
 use program::code::{Code, FunctionId};
 
+use super::directory::Directory;
 use super::outline::{Edge, Outline};
 use super::{EdgeKind, Node, ThreadIcfg};
 
@@ -71,6 +72,7 @@ impl ThreadIcfg {
                 self.bases.push(base + outlined.exit + 1);
             }
         }
+        self.directory = Directory::new(&self.functions);
     }
 
     /// Nodes are 32-bit numbers; a file whose code has four billion blocks cannot be mapped at all.

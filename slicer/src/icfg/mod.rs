@@ -9,11 +9,14 @@
 //! machine code, and can be handed to petgraph's algorithms.
 
 mod build;
+mod directory;
 mod outline;
 mod visit;
 
 use program::LinkAddr;
 use program::code::FunctionId;
+
+use directory::Directory;
 
 pub use build::{ThreadCall, ThreadEdges};
 pub use visit::Seen;
@@ -51,6 +54,7 @@ pub enum NodeKind {
 pub struct ThreadIcfg {
     /// The functions that are part of the graph, ascending.
     functions: Vec<FunctionId>,
+    directory: Directory,
     /// Where each function's nodes begin, and the end. The last node of a function is its exit.
     bases: Vec<u32>,
     /// Where each function's entry block is among its nodes; none for a function that could not be read.
@@ -114,11 +118,7 @@ impl ThreadIcfg {
     }
 
     fn place_of(&self, function: FunctionId) -> Option<usize> {
-        // In the graph of a whole file every function is at its own number.
-        match self.functions.get(function.0 as usize) {
-            Some(own) if *own == function => Some(function.0 as usize),
-            _ => self.functions.binary_search(&function).ok(),
-        }
+        self.directory.find(&self.functions, function)
     }
 
     /// The node of a function's first block.

@@ -8,7 +8,9 @@ mod names;
 mod search;
 mod settle;
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{OnceLock, PoisonError, RwLock};
 
 use super::context::{CALLEE_DEPTH, Context};
 use super::functions::{FunctionId, Functions};
@@ -18,14 +20,17 @@ use crate::elf::{Elf, ImportId};
 ///
 /// Looking deeper only ever turns "returns" into "never returns". So one depth down to which a function is
 /// known to return, and one from which on it is known not to, say all that was found out.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct NoReturn {
-    functions: Vec<AtomicU8>,
+    /// Of the functions that were asked for.
+    asked: RwLock<HashMap<FunctionId, Known>>,
+    /// Of all, by their place in address order, once they are all asked for.
+    all: OnceLock<Vec<AtomicU8>>,
     settled: AtomicBool,
 }
 
 /// One function's two depths, four bits each; zero while nothing is known.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Known(u8);
 
 impl Known {
@@ -58,13 +63,6 @@ impl Known {
 }
 
 impl NoReturn {
-    pub(super) fn new(functions: &Functions<'_>) -> Self {
-        Self {
-            functions: functions.ids().map(|_| AtomicU8::new(0)).collect(),
-            settled: AtomicBool::new(false),
-        }
-    }
-
     pub(super) fn import(&self, elf: &Elf<'_>, import: ImportId) -> bool {
         elf.import_name(import).is_some_and(names::is_known)
     }
@@ -72,7 +70,7 @@ impl NoReturn {
     /// Whether a function never returns, as far as `context.depth` levels of callees tell.
     pub(super) fn function(&self, context: Context<'_, '_>, id: FunctionId) -> bool {
         let depth = context.depth;
-        if let Some(never) = self.known(id).at(depth) {
+        if let Some(never) = self.known(context.functions, id).at(depth) {
             return never;
         }
         let is_named = || {
@@ -86,7 +84,7 @@ impl NoReturn {
         } else {
             self.look_into(context, id)
         };
-        self.note(id, depth, never);
+        self.note(context.functions, id, depth, never);
         never
     }
 
@@ -101,7 +99,10 @@ impl NoReturn {
         let never = search::has_no_way_out(below, id, |callee| {
             let never = self.function(below, callee);
             if !never {
-                let callee = self.known(callee).returns_to().unwrap_or(below.depth);
+                let callee = self
+                    .known(below.functions, callee)
+                    .returns_to()
+                    .unwrap_or(below.depth);
                 returns_to = returns_to.min(callee + 1);
             }
             never
@@ -109,14 +110,28 @@ impl NoReturn {
         (if never { context.depth } else { returns_to }, never)
     }
 
-    fn known(&self, id: FunctionId) -> Known {
-        let known = self.functions.get(id.0 as usize);
-        // A function of another file: nobody knows better than that it returns.
-        known.map_or(Known(0xf), |known| Known(known.load(Ordering::Relaxed)))
+    fn known(&self, functions: &Functions<'_>, id: FunctionId) -> Known {
+        match self.all.get() {
+            Some(all) => {
+                let known = functions.place_of(id).and_then(|place| all.get(place));
+                // A function of another file: nobody knows better than that it returns.
+                known.map_or(Known(0xf), |known| Known(known.load(Ordering::Relaxed)))
+            }
+            None => {
+                let asked = self.asked.read().unwrap_or_else(PoisonError::into_inner);
+                asked.get(&id).copied().unwrap_or_default()
+            }
+        }
     }
 
-    fn note(&self, id: FunctionId, depth: u8, never: bool) {
-        if let Some(known) = self.functions.get(id.0 as usize) {
+    fn note(&self, functions: &Functions<'_>, id: FunctionId, depth: u8, never: bool) {
+        let Some(all) = self.all.get() else {
+            let mut asked = self.asked.write().unwrap_or_else(PoisonError::into_inner);
+            let known = asked.entry(id).or_default();
+            *known = known.with(depth, never);
+            return;
+        };
+        if let Some(known) = functions.place_of(id).and_then(|place| all.get(place)) {
             let _ = known.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| {
                 Some(Known(before).with(depth, never).0)
             });

@@ -4,12 +4,12 @@
 //! each is read once: what calls are on its way to a return is kept, and it is read again only when one of them
 //! turns out not to come back.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use rayon::prelude::*;
 
 use super::super::context::{CALLEE_DEPTH, Context};
-use super::super::functions::FunctionId;
+use super::super::functions::{FunctionId, Functions};
 use super::{NoReturn, names, search};
 
 /// Functions that one thread takes at a time.
@@ -27,8 +27,11 @@ impl NoReturn {
         if self.settled.load(Ordering::Relaxed) {
             return;
         }
-        let all = 0..u32::try_from(self.functions.len()).unwrap_or(u32::MAX);
-        let all: Vec<FunctionId> = all.map(FunctionId).collect();
+        let functions = context.functions;
+        let all: Vec<FunctionId> = functions.ids().collect();
+        // What was found out one by one is found out again, with the same result.
+        self.all
+            .get_or_init(|| all.iter().map(|_| AtomicU8::new(0)).collect());
         let named = |id: &FunctionId| {
             let function = context.functions.get(*id);
             function.is_some_and(|function| function.symbol.is_some_and(names::is_known))
@@ -36,7 +39,7 @@ impl NoReturn {
         all.par_iter()
             .with_min_len(BATCH)
             .filter(|id| named(id))
-            .for_each(|id| self.note(*id, 0, true));
+            .for_each(|id| self.note(functions, *id, 0, true));
         let mut passed: Vec<Vec<Passed>> = Vec::new();
         let mut next = all.clone();
         for depth in 1..=CALLEE_DEPTH {
@@ -45,12 +48,12 @@ impl NoReturn {
                 break;
             }
             passed.extend(calls);
-            never.iter().for_each(|id| self.note(*id, depth, true));
-            next = self.waiting_for(&passed, depth);
+            never.iter().for_each(|id| self.note(functions, *id, depth, true));
+            next = self.waiting_for(functions, &passed, depth);
         }
         for id in all {
-            if self.known(id).at(CALLEE_DEPTH).is_none() {
-                self.note(id, CALLEE_DEPTH, false);
+            if self.known(functions, id).at(CALLEE_DEPTH).is_none() {
+                self.note(functions, id, CALLEE_DEPTH, false);
             }
         }
         // Whoever reads this before the answers finds them out again, with the same result.
@@ -68,12 +71,12 @@ impl NoReturn {
         let batches = functions.par_chunks(BATCH).map(|batch| {
             let (mut never, mut passed) = (Vec::new(), Vec::new());
             for &caller in batch {
-                if self.known(caller).at(depth) == Some(true) {
+                if self.known(context.functions, caller).at(depth) == Some(true) {
                     continue;
                 }
                 let before = passed.len();
                 let has_no_way_out = search::has_no_way_out(context, caller, |callee| {
-                    let never = self.known(callee).at(depth - 1) == Some(true);
+                    let never = self.known(context.functions, callee).at(depth - 1) == Some(true);
                     if !never {
                         passed.push(Passed { callee, caller });
                     }
@@ -91,9 +94,9 @@ impl NoReturn {
     }
 
     /// The functions whose way out leads past a call that, as of this depth, does not come back.
-    fn waiting_for(&self, passed: &[Vec<Passed>], depth: u8) -> Vec<FunctionId> {
+    fn waiting_for(&self, functions: &Functions<'_>, passed: &[Vec<Passed>], depth: u8) -> Vec<FunctionId> {
         let calls = passed.par_iter().flatten_iter();
-        let stuck = calls.filter(|call| self.known(call.callee).at(depth) == Some(true));
+        let stuck = calls.filter(|call| self.known(functions, call.callee).at(depth) == Some(true));
         let mut callers: Vec<FunctionId> = stuck.map(|call| call.caller).collect();
         callers.sort_unstable();
         callers.dedup();
