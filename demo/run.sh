@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A parallel compressor that frees its queue's mutex too early: runs it until it crashes, then asks why. Then a server
-# whose threads share an index: shows who reads and writes it.
+# A parallel compressor that frees its queue's mutex too early: runs it until it is known why; then what a core alone
+# tells. Then a server whose threads share an index: shows who reads and writes it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -11,6 +11,9 @@ cargo build --quiet --release -j2 --package cli
 make -s -C tests/zoo build/O2/pbzip2-queue build/O2/apache-log-index
 program=tests/zoo/build/O2/pbzip2-queue
 failsketch=target/release/failsketch
+
+say "Why does it crash now and then? failsketch run -- $program"
+"$failsketch" run -- "$program" </dev/null
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -23,7 +26,7 @@ crash() {
     esac
 }
 
-say "Running $program (built with -O2 -g) until it crashes"
+say "And if there is only a core? Running $program (built with -O2 -g) until it leaves one"
 runs=0 core=
 while [ -z "$core" ]; do
     [ $runs -lt 400 ] || { echo "no core in $runs runs: is the hard limit on cores 0?" >&2; exit 1; }

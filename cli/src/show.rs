@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use diagnosis::sketch::{Sketch, VERSION};
-use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::args::{Format, ShowArgs};
 use crate::form;
@@ -43,18 +43,12 @@ fn bytes(input: impl std::io::Read) -> std::io::Result<Vec<u8>> {
 }
 
 fn parse(bytes: &[u8]) -> Result<Sketch> {
-    /// What every version has.
-    #[derive(Deserialize)]
-    struct Any {
-        version: u64,
-    }
-    let any: Any = serde_json::from_slice(bytes)
-        .context("this is no sketch: `failsketch run --json` and `triage --json` write some")?;
-    if any.version != u64::from(VERSION) {
-        bail!(
-            "a sketch of version {}; this failsketch reads version {VERSION}",
-            any.version
-        );
+    let sketch: Option<Map<String, Value>> = serde_json::from_slice(bytes).ok();
+    let version = sketch.as_ref().and_then(|sketch| sketch.get("version")?.as_u64());
+    let version =
+        version.context("this is no sketch: `failsketch run --json` and `triage --json` write some")?;
+    if version != u64::from(VERSION) {
+        bail!("a sketch of version {version}; this failsketch reads version {VERSION}");
     }
     serde_json::from_slice(bytes).context("this sketch is damaged")
 }
