@@ -8,6 +8,7 @@ mod form;
 mod input;
 mod present;
 mod run;
+mod script;
 mod show;
 mod slice;
 mod sources;

@@ -2,10 +2,11 @@
 
 use std::io::IsTerminal as _;
 
-use program::{Attribution, Pc, Program, Statement};
+use program::source::LineMatches;
+use program::{Attribution, ModuleId, Pc, Program, Statement};
 use sketch_render::term::Terminal;
 use sketch_render::{Reason, SliceStatement, StatementRef};
-use slicer::slice::{Slice, Why};
+use slicer::slice::{Criterion, Slice, Why};
 
 use crate::accesses;
 use crate::sources::SourceText;
@@ -82,6 +83,17 @@ pub fn first_statements(
     // The iterator is lazy: one more step tells whether anything is left.
     let more = found.len() == max && slice.next().is_some();
     (statements, more)
+}
+
+/// A slice from all code of a source line.
+pub fn criterion_of_line(program: &Program<'_>, module: ModuleId, line: &LineMatches) -> Criterion {
+    let pc = |addr| Pc { module, addr };
+    let ranges: Vec<_> = line
+        .matches
+        .iter()
+        .map(|found| (pc(found.range.start), pc(found.range.end)))
+        .collect();
+    Criterion::ranges(program, &ranges)
 }
 
 /// What was corrupt or missing in the debug information that was read on the way.

@@ -75,12 +75,7 @@ fn criterion(
     }
     if let Some((file, line)) = &args.at {
         let found = module.sources().addresses_of(file, *line)?;
-        let ranges: Vec<_> = found
-            .matches
-            .iter()
-            .map(|found| (pc(found.range.start), pc(found.range.end)))
-            .collect();
-        return Ok((Criterion::ranges(program, &ranges), notes));
+        return Ok((present::criterion_of_line(program, EXECUTABLE, &found), notes));
     }
     let Some(addr) = args.pc.map(LinkAddr) else {
         bail!("nothing to slice from was given")

@@ -1,7 +1,7 @@
 //! `failsketch triage`.
 
 use anyhow::Result;
-use failure::{Failure, FrameOrigin, Kind, ResolvedFrame, ResolvedThread};
+use failure::{Failure, FrameOrigin, ResolvedFrame, ResolvedThread};
 use program::Program;
 use program::source::SourceFrame;
 use sketch_render::{FrameLine, StatementRef, StaticSketch, ThreadStack, term};
@@ -44,7 +44,7 @@ fn sketch(max: usize, program: &Program<'_>, failure: &Failure, sources: &Source
             .and_then(|module| module.elf().build_id())
             .map(|id| id.to_string()),
         failure: sketch_render::Failure {
-            kind: kind(failure.kind),
+            kind: diagnosis::subject::kind(failure.kind),
             signal: failure.signal.map(|signal| signal.to_string()),
             message: failure.message.clone(),
             fault_address: failure.fault_address.map(|addr| addr.0),
@@ -68,17 +68,6 @@ fn failing_statement(program: &Program<'_>, failure: &Failure, sources: &SourceT
     frame
         .executing()
         .map(|pc| present::statement_at(program, pc, sources))
-}
-
-fn kind(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Signal => "signal",
-        Kind::Assertion => "assertion",
-        Kind::Abort => "abort",
-        Kind::Hang => "hang",
-        Kind::ExitStatus => "exit-status",
-        Kind::Oracle => "oracle",
-    }
 }
 
 fn stack(thread: &ResolvedThread, index: usize, failure: &Failure, sources: &SourceText) -> ThreadStack {

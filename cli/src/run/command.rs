@@ -3,13 +3,14 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read as _, Seek as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use agent::TrackError;
 use anyhow::{Context as _, Result, bail};
 use tracee::ptrace::{Launch, Stream};
 
 use crate::args::RunArgs;
+use crate::script;
 
 /// Larger standard inputs are not kept for the next run.
 const LARGEST_INPUT: u64 = 1 << 30;
@@ -85,26 +86,17 @@ impl CommandLine {
     /// The file that is executed.
     pub fn executable(&self) -> Result<PathBuf> {
         let path = self.without_input().path()?;
-        let mut start = [0; 2];
-        let script = File::open(&path)
-            .and_then(|mut file| file.read_exact(&mut start))
-            .is_ok_and(|()| start == *b"#!");
-        if script {
-            let interpreter = interpreter(&path).unwrap_or_else(|| "its interpreter".to_owned());
+        let executed = script::executable(&path)?;
+        if executed != path {
             bail!(
-                "{} is a script: give the program that fails, or `-- {interpreter} {}` to look into the interpreter",
+                "{} is a script: give the program that fails, or `-- {} {}` to look into the interpreter",
                 path.display(),
+                executed.display(),
                 path.display()
             );
         }
         Ok(path)
     }
-}
-
-fn interpreter(script: &Path) -> Option<String> {
-    let text = std::fs::read(script).ok()?;
-    let line = text.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
-    Some(String::from_utf8_lossy(line).trim().to_owned())
 }
 
 /// Keeps what comes through our standard input, so that every run gets it.

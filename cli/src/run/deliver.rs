@@ -6,11 +6,12 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use diagnosis::sketch::{Sketch, SourceExcerpt, StatementRef};
-use program::{ModuleId, Pc, Program};
+use program::{ModuleId, Program};
 use slicer::slice::Criterion;
 
 use crate::args::Format;
 use crate::form;
+use crate::present;
 use crate::sources::SourceText;
 
 /// The criterion of a statement that the user named, in whichever module has it.
@@ -23,13 +24,7 @@ pub fn criterion(program: &Program<'_>, at: Option<&(String, u32)>) -> Result<Op
     for (id, module) in own {
         match module.sources().addresses_of(file, *line) {
             Ok(found) => {
-                let pc = |addr| Pc { module: id, addr };
-                let ranges: Vec<_> = found
-                    .matches
-                    .iter()
-                    .map(|found| (pc(found.range.start), pc(found.range.end)))
-                    .collect();
-                return Ok(Some(Criterion::ranges(program, &ranges)));
+                return Ok(Some(present::criterion_of_line(program, id, &found)));
             }
             Err(error) if id == ModuleId(0) => problem = Some(error),
             Err(_) => {}

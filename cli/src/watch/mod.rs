@@ -1,12 +1,10 @@
 //! `failsketch watch`: who reads and writes this variable?
 //!
 //! - `wanted`: what the user named, as places in the process
-//! - `script`: which program runs a script
 //! - `modules`: the process's modules, opened when an access leads there
 //! - `show`: accesses as lines
 
 mod modules;
-mod script;
 mod show;
 mod wanted;
 
@@ -136,7 +134,7 @@ fn started(args: &WatchArgs, files: &ProgramFiles) -> Result<(Target, Vec<Wanted
         launch = launch.stdout(Stream::File(standard_error()?));
     }
     let command = launch.path()?;
-    let executable = script::executable(&command)?;
+    let executable = crate::script::executable(&command)?;
     let mut wanted = wanted::in_program(args, &executable, files);
     if executable != command {
         wanted = wanted.with_context(|| format!("{} is run by {}", command.display(), executable.display()));

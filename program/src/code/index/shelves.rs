@@ -1,7 +1,7 @@
 //! The symbols of code, put roughly where they belong in one quick look at each.
 //!
 //! A symbol table is in no useful order, and that of a large program has half a million symbols. One question
-//! needs a few hundred of them. So each is only put on the shelf of its address, in some twenty instructions and
+//! needs a few hundred of them. So each is only put on the shelf of its address, in some fifty instructions and
 //! two bytes; the symbols of a shelf are looked at properly when something on it is asked for.
 
 use std::ops::Range;
