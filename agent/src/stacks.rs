@@ -1,7 +1,7 @@
-//! The stacks of threads that touch watched memory: at a thread's first accesses, which tell what kind of thread it
-//! is, and at each access that a library makes, which tells for whom.
+//! The stacks of threads that touch watched memory: where a thread makes an access for the first time, which tells what
+//! kind of thread it is and how it got there, and at each access that a library makes, which tells for whom.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use failure::image::{self, Limits, ModuleFiles, StoppedThread};
 use failure::report::Report;
@@ -16,19 +16,24 @@ const FRAMES: usize = 64;
 /// Accesses of libraries whose callers are looked for, in one run: each holds its thread up.
 const MOST_LOOKS: usize = 2000;
 
-/// Accesses of a thread whose stacks are taken to learn what kind of thread it is. One is not always enough: the first
-/// may be made on the way to its routine, by code of the language's library.
-const LOOKS_AT_THREAD: usize = 3;
+/// Accesses of a thread whose stacks are taken to learn what kind of thread it is and by which calls it came there, each by
+/// another instruction or at another depth. One is not enough to tell its kind: the first may be made on the way to its
+/// routine, by code of the language's library.
+const LOOKS_AT_THREAD: usize = 24;
+/// The same for all threads of a run together.
+const LOOKS_AT_THREADS: usize = 400;
 
 /// Looks at stacks; rides along before the one who watches.
 pub(crate) struct Stacks<'m> {
     files: &'m (dyn ModuleFiles + Sync),
     modules: Option<ModuleMap>,
-    /// The stacks at the first accesses of each thread, each by another instruction.
+    /// The stacks at the first access of each thread by an instruction and at a depth.
     pub(crate) first: BTreeMap<u32, Vec<Vec<RunAddr>>>,
     /// For each thread, where accesses of libraries were reported, and the stack then.
     pub(crate) of_libraries: BTreeMap<u32, Vec<(RunAddr, Vec<RunAddr>)>>,
     looks: usize,
+    /// Thread, instruction and stack pointer of the accesses that were looked at.
+    seen: BTreeSet<(u32, u64, u64)>,
 }
 
 impl<'m> Stacks<'m> {
@@ -39,6 +44,7 @@ impl<'m> Stacks<'m> {
             first: BTreeMap::new(),
             of_libraries: BTreeMap::new(),
             looks: 0,
+            seen: BTreeSet::new(),
         }
     }
 
@@ -51,10 +57,9 @@ impl<'m> Stacks<'m> {
         let registers = tracer.registers(tid).ok()?;
         let at = RunAddr(registers.rip);
         let in_library = self.is_in_library(tracer, at);
-        let is_new = self.first.get(&tid.0).is_none_or(|seen| {
-            let same = |stack: &Vec<RunAddr>| stack.first() == Some(&at);
-            seen.len() < LOOKS_AT_THREAD && !seen.iter().any(same)
-        });
+        let looked = self.first.get(&tid.0).map_or(0, Vec::len);
+        let allowed = looked == 0 || looked < LOOKS_AT_THREAD && self.seen.len() < LOOKS_AT_THREADS;
+        let is_new = allowed && self.seen.insert((tid.0, registers.rip, registers.rsp));
         if !is_new && (!in_library || self.looks >= MOST_LOOKS) {
             return None;
         }

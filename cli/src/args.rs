@@ -181,9 +181,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "J", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: u16,
 
-    /// A run that takes longer hangs
-    #[arg(long, value_name = "SECS", default_value = "10", value_parser = seconds)]
-    pub timeout: Duration,
+    /// A run that takes longer hangs [default: 10, or 20 times the longest successful run, at least 2]
+    #[arg(long, value_name = "SECS", value_parser = seconds)]
+    pub timeout: Option<Duration>,
 
     /// Stop after so much time in all, and print what is known then
     #[arg(long = "time-limit", value_name = "SECS", default_value = "600", value_parser = seconds)]

@@ -201,6 +201,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         self.evidence.add(self.catalogue.catalogue(), &run);
         self.ranked = rank(self.catalogue.catalogue(), &self.evidence, self.failing);
         if failed {
+            self.tracking.learn(record);
             self.join(writers);
             self.tracking.read_ahead(AHEAD, &mut self.catalogue);
             self.failing_runs.push(run);

@@ -1,7 +1,7 @@
 //! From tracked runs to a failure sketch. Pure: runs in, evidence, ranking and sketch out.
 //!
 //! - [`inquiry`]: a bug from its first failure to its sketch
-//! - [`tracking`]: what runs are to track
+//! - [`tracking`]: what runs are to track; `fixed`: where failing runs had what was found too late
 //! - [`record`]: a run as a host reports it; [`reading`]: what that is as evidence
 //! - [`run`]: one execution as evidence: who executed and accessed what, in which order, as far as that is known
 //! - [`predictor`]: what can separate failing from successful runs, and which of it held in a run
@@ -16,6 +16,7 @@ pub mod accuracy;
 pub mod adapt;
 pub mod assemble;
 pub mod evidence;
+mod fixed;
 pub mod inquiry;
 pub mod predictor;
 pub mod rank;

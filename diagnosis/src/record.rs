@@ -97,6 +97,10 @@ pub struct WatchedRecord {
     pub access: LinkAddr,
     /// Bytes.
     pub width: u32,
+    /// Where it is, if it is watched there from the start on because an earlier failing run had it there: the
+    /// module (`None` for the executable), and the address in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fixed: Option<(Option<String>, LinkAddr)>,
     /// It was armed when accesses may have happened already.
     pub late: bool,
     /// It was touched so often that it was given up before the run ended.

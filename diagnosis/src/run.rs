@@ -4,7 +4,7 @@
 //! [`Run`] speaks of it by number. Addresses, thread ids and times belong to one run and are only ever compared
 //! within it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -176,6 +176,9 @@ pub struct RunThread {
     /// where nobody looked.
     #[serde(default)]
     pub stack: Vec<StatementId>,
+    /// By which calls it came to a statement where its stack was looked at, innermost first.
+    #[serde(default)]
+    pub calls: BTreeMap<StatementId, Vec<StatementId>>,
 }
 
 /// Something that a thread did.

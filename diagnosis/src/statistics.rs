@@ -57,6 +57,13 @@ impl Counts {
         }
     }
 
+    /// Whether the F-measure is at least so many hundredths, exactly.
+    #[must_use]
+    pub fn f_at_least(&self, hundredths: u32) -> bool {
+        let (above, below) = self.fraction();
+        u128::from(above) * 100 >= u128::from(below) * u128::from(hundredths) && below > 0
+    }
+
     /// The 95 % interval of the precision.
     #[must_use]
     pub fn precision_interval(&self) -> [f64; 2] {

@@ -107,6 +107,7 @@ impl Lab {
                 .map(|(_, role)| RunThread {
                     role: (*role).into(),
                     stack: Vec::new(),
+                    calls: BTreeMap::new(),
                 })
                 .collect(),
             events,

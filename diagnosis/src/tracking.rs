@@ -4,17 +4,19 @@
 //! depend on, because no analysis of the code could have found them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use program::{FunctionRef, LinkAddr, ModuleId, Pc, Program};
 use slicer::plan::{Plan, WatchSite};
 use slicer::slice::{Criterion, Slice, SliceStatement};
 use slicer::threads::ThreadModel;
-use watchpoint::WatchSpec;
 use watchpoint::arm::{self, Armament};
 use watchpoint::rotation::Rotation;
+use watchpoint::{Address, WatchSpec};
 
+use crate::fixed::Fixed;
 use crate::reading::Cataloguer;
-use crate::record::WatchedRecord;
+use crate::record::{RunRecord, WatchedRecord};
 use crate::run::{Because, SlicePlace, StatementId};
 use crate::sketch::Why;
 
@@ -51,6 +53,7 @@ pub struct Tracking<'p, 'a> {
     given_up: BTreeSet<(Option<String>, LinkAddr)>,
     planned: Option<Planned>,
     hot: Hot,
+    fixed: Fixed,
 }
 
 /// What runs too often to be tracked: it would change the program, and drown the rest.
@@ -110,6 +113,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
             given_up: BTreeSet::new(),
             planned: None,
             hot: Hot::default(),
+            fixed: Fixed::default(),
         }
     }
 
@@ -122,6 +126,11 @@ impl<'p, 'a> Tracking<'p, 'a> {
         if before != self.hot.functions.len() {
             self.planned = None;
         }
+    }
+
+    /// Takes in where a failing run had what it watched.
+    pub fn learn(&mut self, record: &RunRecord) {
+        self.fixed.learn(record, self.program);
     }
 
     /// What is left out, in words.
@@ -236,11 +245,43 @@ impl<'p, 'a> Tracking<'p, 'a> {
         let locations = taken
             .into_iter()
             .filter_map(|number| self.location(planned, number));
+        let mut locations: Vec<_> = locations.collect();
+        self.add_fixed(&mut locations);
         Assignment {
             sigma,
             plan: planned.plan.clone(),
-            locations: locations.collect(),
+            locations,
         }
+    }
+
+    /// Adds the places that failing runs had locations at, as far as there are registers. They come first: who finds a
+    /// location where it is watched already needs no other register for it.
+    fn add_fixed(&self, locations: &mut Vec<(WatchedRecord, WatchSpec)>) {
+        let registers = |spec: &WatchSpec| spec.len.div_ceil(REGISTER_BYTES) as usize;
+        let mut free =
+            REGISTERS.saturating_sub(locations.iter().map(|(_, spec)| registers(spec)).sum::<usize>());
+        let mut added: Vec<(WatchedRecord, WatchSpec)> = Vec::new();
+        for (watched, spec) in &*locations {
+            for place in self.fixed.places(watched) {
+                let known = added.iter().any(|(other, _)| other.fixed.as_ref() == Some(place));
+                if known || registers(spec) > free {
+                    continue;
+                }
+                free -= registers(spec);
+                let (module, addr) = place.clone();
+                let module = module.map(PathBuf::from);
+                let watched = WatchedRecord {
+                    fixed: Some(place.clone()),
+                    ..watched.clone()
+                };
+                let spec = WatchSpec {
+                    address: Address::Static { module, addr },
+                    ..spec.clone()
+                };
+                added.push((watched, spec));
+            }
+        }
+        locations.splice(..0, added);
     }
 
     fn make_plan(&self, sigma: u32) -> Planned {
@@ -289,6 +330,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
             module: self.path(site.access.module),
             access: site.access.addr,
             width: armed.spec.len,
+            fixed: None,
             late: false,
             given_up: false,
         };

@@ -29,7 +29,7 @@ use crate::args::{Mode, RunArgs};
 use crate::sources::SourceText;
 use command::CommandLine;
 use keep::{Keeping, SeriesRecord};
-use limits::Limits;
+use limits::{Limits, Patience};
 use progress::Progress;
 use search::Searched;
 use series::{Common, Series};
@@ -56,7 +56,7 @@ pub fn run(args: &RunArgs) -> Result<Ended> {
     let common = Common {
         command,
         fail_on: args.fail_on.clone().unwrap_or_default(),
-        timeout: args.timeout,
+        patience: Patience::new(args.timeout),
         output: if args.show_output {
             Output::Inherit
         } else {

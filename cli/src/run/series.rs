@@ -3,9 +3,9 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::Scope;
-use std::time::Duration;
 
 use agent::{TrackError, Tracked, Tracking};
+use diagnosis::record::RunEnd;
 use failure::FailOn;
 use failure::image::Limits;
 use tracee::HostModules;
@@ -13,12 +13,13 @@ use tracee::run::{Cancel, Output, RunOptions};
 use watchpoint::code::CodeFiles;
 
 use super::command::CommandLine;
+use super::limits::Patience;
 
 /// What all runs have in common.
 pub struct Common {
     pub command: CommandLine,
     pub fail_on: FailOn,
-    pub timeout: Duration,
+    pub patience: Patience,
     pub output: Output,
     pub cancel: Cancel,
     pub modules: HostModules,
@@ -72,7 +73,7 @@ fn work(common: &Common, waiting: &Mutex<Option<Receiver<Tracking>>>, done: &Sen
         };
         let Some(tracking) = next else { return };
         let options = RunOptions {
-            time_limit: Some(common.timeout),
+            time_limit: Some(common.patience.now()),
             fail_on: &common.fail_on,
             stdout: common.output,
             stderr: common.output,
@@ -85,6 +86,11 @@ fn work(common: &Common, waiting: &Mutex<Option<Receiver<Tracking>>>, done: &Sen
             .command
             .launch()
             .and_then(|launch| agent::tracked::track(launch, &options, tracking, &files));
+        if let Ok(tracked) = &finished
+            && tracked.record.end == RunEnd::Succeeded
+        {
+            common.patience.succeeded(tracked.outcome.elapsed);
+        }
         if done.send(finished.map(Box::new)).is_err() {
             return;
         }

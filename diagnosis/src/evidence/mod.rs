@@ -7,7 +7,9 @@
 //! A run that watched a predictor's locations and does not show it counts against it, unless
 //! - the order of events that it depends on is uncertain in that run,
 //! - the run is incomplete: what is not in it may have happened, or
-//! - it is about accesses from the start on (`-R`), and the run began to watch late.
+//! - it is about accesses from the start on (`-R`), and the run began to watch late, or
+//! - it is about several accesses, the run began to watch late, and there are failing and successful runs that did not:
+//!   what it missed, they know.
 
 #[cfg(test)]
 mod tests;
@@ -81,6 +83,10 @@ struct Held {
     with_otherwise_silent: Tally,
     /// Complete runs that could have shown it, but leave it open.
     unknown: Tally,
+    /// Of those that count for what they do not show, the ones with it that began to watch late.
+    with_late: Tally,
+    /// Of those that leave it open, the ones that began to watch late.
+    unknown_late: Tally,
     /// Events after it, summed over the failing runs with it.
     events_after: u64,
 }
@@ -132,10 +138,13 @@ impl Evidence {
                 continue;
             }
             let silent = !complete || !silence_counts(run, &predictor);
+            let late = began_late(run, &predictor);
             let held = self.held.entry(predictor).or_default();
             held.with.add(failed);
             if silent {
                 held.with_otherwise_silent.add(failed);
+            } else if late {
+                held.with_late.add(failed);
             }
             if failed {
                 held.events_after += events_after;
@@ -143,7 +152,12 @@ impl Evidence {
         }
         let open = observation.unknown.into_iter().filter(|_| complete);
         for predictor in open.filter(|predictor| silence_counts(run, predictor)) {
-            self.held.entry(predictor).or_default().unknown.add(failed);
+            let late = began_late(run, &predictor);
+            let held = self.held.entry(predictor).or_default();
+            held.unknown.add(failed);
+            if late {
+                held.unknown_late.add(failed);
+            }
         }
     }
 
@@ -220,29 +234,36 @@ impl Evidence {
         let held = self.held.get(predictor).copied().unwrap_or_default();
         let could = match predictor {
             Predictor::Branch { branch, .. } => self.traced.get(branch).copied().unwrap_or_default(),
-            _ => self.watching(predictor),
+            _ => self.watching(predictor, false),
         };
-        let of = |could: u64, unknown: u64, silent: u64| could.saturating_sub(unknown) + silent;
+        let from_the_start = self.watching(predictor, true);
+        let early = is_interleaving(predictor) && from_the_start.failing > 0 && from_the_start.successful > 0;
+        let of = |tally: fn(&Tally) -> u64| {
+            let (could, unknown, silent) = (
+                tally(&could),
+                tally(&held.unknown),
+                tally(&held.with_otherwise_silent),
+            );
+            if early {
+                let unknown = unknown.saturating_sub(tally(&held.unknown_late));
+                tally(&from_the_start).saturating_sub(unknown) + silent + tally(&held.with_late)
+            } else {
+                could.saturating_sub(unknown) + silent
+            }
+        };
         Counts {
             failing_with: held.with.failing,
-            failing: of(
-                could.failing,
-                held.unknown.failing,
-                held.with_otherwise_silent.failing,
-            ),
+            failing: of(|tally| tally.failing),
             successful_with: held.with.successful,
-            successful: of(
-                could.successful,
-                held.unknown.successful,
-                held.with_otherwise_silent.successful,
-            ),
+            successful: of(|tally| tally.successful),
         }
     }
 
-    /// Complete runs whose silence about a predictor says that it did not hold.
-    fn watching(&self, predictor: &Predictor) -> Tally {
+    /// Complete runs whose silence about a predictor says that it did not hold; of these, the ones that watched from the
+    /// start on.
+    fn watching(&self, predictor: &Predictor, from_the_start: bool) -> Tally {
         let locations = predictor.locations();
-        let from_the_start = matches!(predictor, Predictor::Unwritten { .. });
+        let from_the_start = from_the_start || matches!(predictor, Predictor::Unwritten { .. });
         let mut all = Tally::default();
         for (watched, tally) in &self.watched {
             let says = |location| {
@@ -283,6 +304,16 @@ impl Evidence {
     pub fn caught(&self) -> impl Iterator<Item = StatementId> + '_ {
         self.caught.iter().copied()
     }
+}
+
+/// Whether a predictor is about several accesses, of which a run that began to watch late may have missed one.
+fn is_interleaving(predictor: &Predictor) -> bool {
+    matches!(predictor, Predictor::Order { .. } | Predictor::Atomicity { .. })
+}
+
+fn began_late(run: &Run, predictor: &Predictor) -> bool {
+    let locations = predictor.locations();
+    is_interleaving(predictor) && locations.iter().any(|location| run.late.contains(location))
 }
 
 /// Whether a complete run that does not show a predictor says that it did not hold.

@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
@@ -42,6 +42,7 @@ fn runs() -> impl Strategy<Value = Vec<Run>> {
                 .map(|role| RunThread {
                     role: role.into(),
                     stack: Vec::new(),
+                    calls: BTreeMap::new(),
                 })
                 .into(),
             events: events.into_iter().map(event_of).collect(),
@@ -97,12 +98,8 @@ fn brute_force(runs: &[Run], predictor: &Predictor) -> Counts {
             .locations()
             .iter()
             .all(|location| run.watched.contains(location));
-        let from_the_start = matches!(predictor, Predictor::Unwritten { .. });
-        let late = from_the_start
-            && predictor
-                .locations()
-                .iter()
-                .any(|location| run.late.contains(location));
+        let from_the_start = matches!(predictor, Predictor::Unwritten { .. }) || others_know(runs, predictor);
+        let late = from_the_start && is_late(run, predictor);
         let silent = !watched || run.incomplete.is_some() || late || observation.unknown.contains(predictor);
         if held || !silent {
             let (all, with) = match run.failed {
@@ -114,6 +111,27 @@ fn brute_force(runs: &[Run], predictor: &Predictor) -> Counts {
         }
     }
     counts
+}
+
+fn is_late(run: &Run, predictor: &Predictor) -> bool {
+    let locations = predictor.locations();
+    locations.iter().any(|location| run.late.contains(location))
+}
+
+/// Whether complete runs of both kinds watched the locations of an interleaving from the start on.
+fn others_know(runs: &[Run], predictor: &Predictor) -> bool {
+    let interleaving = matches!(predictor, Predictor::Order { .. } | Predictor::Atomicity { .. });
+    let early = |run: &&Run| {
+        let locations = predictor.locations();
+        let watched = locations.iter().all(|location| run.watched.contains(location));
+        run.incomplete.is_none() && watched && !is_late(run, predictor)
+    };
+    let early: Vec<bool> = runs
+        .iter()
+        .filter(early)
+        .map(|run| run.failed.is_some())
+        .collect();
+    interleaving && early.contains(&true) && early.contains(&false)
 }
 
 fn add_up(runs: &[Run]) -> Evidence {
@@ -202,6 +220,7 @@ fn brute_run(number: u64) -> Run {
         threads: vec![RunThread {
             role: "main".into(),
             stack: Vec::new(),
+            calls: BTreeMap::new(),
         }],
         events: vec![event_of((0, 0, 0, false, 1000 + number, false))],
         watched: [LocationId(0)].into(),

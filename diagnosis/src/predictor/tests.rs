@@ -58,6 +58,7 @@ fn run_of(list: &[(u32, u32, u32, AccessKind, u64, bool)]) -> Run {
             .map(|role| RunThread {
                 role: (*role).into(),
                 stack: Vec::new(),
+                calls: BTreeMap::new(),
             })
             .collect(),
         events: list.iter().map(event).collect(),

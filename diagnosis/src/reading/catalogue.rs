@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use program::expression::Shape as TypeShape;
 use program::naming::{AccessName, Namer};
 use program::values::{PlacedAccess, Values};
-use program::{Attribution, ModuleId, Pc, Program, Statement, StatementKey};
+use program::{Attribution, ModuleId, Pc, Program, Statement, StatementKey, is_library_path};
 
 use crate::record::WatchedRecord;
 use crate::run::{
@@ -70,6 +70,33 @@ impl Cataloguer {
             }
             Attribution::Library => None,
         }
+    }
+
+    /// The number of the statement that an instruction belongs to, and those of the calls that were inlined around it, innermost
+    /// first.
+    pub fn statements_at(&mut self, pc: Pc, program: &Program<'_>) -> Vec<StatementId> {
+        let mut statements: Vec<StatementId> = self.statement_at(pc, program).into_iter().collect();
+        let Some(module) = program.module(pc.module) else {
+            return statements;
+        };
+        let frames = module.sources().frames_at(pc.addr);
+        let own = frames
+            .into_iter()
+            .filter(|frame| frame.file.as_deref().is_some_and(|file| !is_library_path(file)));
+        for frame in own.skip(1).filter(|frame| frame.line > 0) {
+            let Some(function) = frame.function else {
+                continue;
+            };
+            let call = Statement {
+                function,
+                file: frame.file,
+                line: Some(frame.line),
+                pc,
+            };
+            statements.push(self.statement(&call, program));
+        }
+        statements.dedup();
+        statements
     }
 
     /// What is known of the statement that an instruction belongs to, if it has a number.

@@ -17,7 +17,7 @@ use failure::report::{Kind, Position, Report};
 use program::{Pc, Program, RunAddr};
 use slicer::threads::ThreadModel;
 
-use crate::record::{HitRecord, RunEnd, RunRecord};
+use crate::record::{HitRecord, RunEnd, RunRecord, WatchedRecord};
 use crate::run::{
     Access, AccessKind, Event, Failed, Gap, LocationId, Run, RunThread, StatementId, ThreadIx, What,
 };
@@ -120,6 +120,7 @@ pub fn read(
         }
         _ => None,
     };
+    threads.take_calls(&places, catalogue);
     // What was given up half-way says nothing of what came after that.
     let watched = record.watched.iter().zip(&locations);
     let watched: Vec<_> = watched.filter(|(watched, _)| !watched.given_up).collect();
@@ -130,11 +131,7 @@ pub fn read(
         threads: threads.threads,
         events,
         watched: watched.iter().map(|(_, location)| **location).collect(),
-        late: watched
-            .iter()
-            .filter(|(watched, _)| watched.late)
-            .map(|(_, location)| **location)
-            .collect(),
+        late: late(&watched),
         traced: flows.traced,
         incomplete: incomplete(record).or(flows.cut_short),
         gaps,
@@ -240,9 +237,27 @@ impl<'r> Threads<'r> {
         self.threads.push(RunThread {
             role,
             stack: Vec::new(),
+            calls: BTreeMap::new(),
         });
         self.known.insert(tid, number);
         number
+    }
+
+    /// By which calls each thread came to where it was looked at.
+    fn take_calls(&mut self, places: &Places<'_, '_, '_>, catalogue: &mut Cataloguer) {
+        // The last look at a statement is the nearest to the failure.
+        for looked in self.record.threads.iter().rev() {
+            let Some(known) = self.known.get(&looked.tid) else {
+                continue;
+            };
+            let inside = looked.stack.iter().map(|addr| addr.offset(-1));
+            let mut stack = own_statements(inside, places, catalogue).into_iter();
+            let (Some(statement), Some(thread)) = (stack.next(), self.threads.get_mut(known.0 as usize))
+            else {
+                continue;
+            };
+            thread.calls.entry(statement).or_insert_with(|| stack.collect());
+        }
     }
 
     /// Where each thread was when the run failed.
@@ -251,20 +266,36 @@ impl<'r> Threads<'r> {
             let Some(tid) = thread.id.and_then(|id| u32::try_from(id).ok()) else {
                 continue;
             };
-            let own = thread.frames.iter().filter_map(|frame| {
-                let inside = match frame.position {
-                    Position::Exact => frame.address?,
-                    Position::Return => frame.address?.offset(-1),
-                };
-                catalogue.statement_at(places.own(inside, &[])?, places.program)
-            });
-            let mut stack: Vec<StatementId> = own.collect();
             // Functions that were inlined have frames of their own at the same place.
-            stack.dedup();
+            let frames = thread.frames.iter().filter(|frame| !frame.inlined);
+            let inside = frames.filter_map(|frame| match frame.position {
+                Position::Exact => frame.address,
+                Position::Return => Some(frame.address?.offset(-1)),
+            });
+            let stack = own_statements(inside, places, catalogue);
             let number = self.of(tid);
             if let Some(thread) = self.threads.get_mut(number.0 as usize) {
                 thread.stack = stack;
             }
         }
     }
+}
+
+/// The statements of the program's own code on a stack, those of inlined calls among them.
+fn own_statements(
+    stack: impl Iterator<Item = RunAddr>,
+    places: &Places<'_, '_, '_>,
+    catalogue: &mut Cataloguer,
+) -> Vec<StatementId> {
+    let own = stack.filter_map(|addr| places.own(addr, &[]));
+    let statements = own.flat_map(|pc| catalogue.statements_at(pc, places.program));
+    statements.collect()
+}
+
+/// The locations that were found late, wherever they were.
+fn late(watched: &[(&WatchedRecord, &LocationId)]) -> BTreeSet<LocationId> {
+    let (late, early): (Vec<_>, Vec<_>) = watched.iter().partition(|(watched, _)| watched.late);
+    let early: BTreeSet<LocationId> = early.into_iter().map(|(_, location)| *location).collect();
+    let late = late.into_iter().map(|(_, location)| *location);
+    late.filter(|location| !early.contains(location)).collect()
 }

@@ -1,0 +1,126 @@
+//! The calls by which the threads came to their steps: rule 6.
+
+use std::collections::BTreeSet;
+
+use super::Selection;
+use crate::run::{StatementId, ThreadIx};
+use crate::sketch::Why;
+
+impl Selection<'_> {
+    /// Takes the calls that led to the steps there are.
+    pub(super) fn calls(&mut self, failing: Option<ThreadIx>) {
+        let Some(failed) = self.run.failed else {
+            return;
+        };
+        // Not those of steps that follow from the code: they lead to others themselves.
+        let own = self
+            .picks
+            .values()
+            .filter(|pick| pick.event.is_some() || pick.rank.is_some());
+        let mut taken: Vec<(ThreadIx, StatementId, Option<usize>)> = own
+            .map(|pick| (pick.thread, pick.statement, pick.event))
+            .collect();
+        taken.extend(failing.map(|thread| (thread, failed.statement, None)));
+        for (thread, statement, event) in taken {
+            match self.calls_seen(thread, statement) {
+                Some(calls) => self.take_calls(thread, statement, event, &calls),
+                None => self.calls_by_code(thread, statement),
+            }
+        }
+    }
+
+    /// The calls that the thread's stack showed at a statement, innermost first.
+    fn calls_seen(&self, thread: ThreadIx, statement: StatementId) -> Option<Vec<StatementId>> {
+        let thread = self.run.threads.get(thread.0 as usize)?;
+        let on_stack = thread.stack.iter().position(|&frame| frame == statement);
+        let at_the_end = || thread.stack.get(on_stack? + 1..).map(<[_]>::to_vec);
+        thread.calls.get(&statement).cloned().or_else(at_the_end)
+    }
+
+    /// Takes the nearest call. Those further out are how the program is built, not how it failed, unless they pass what the
+    /// failure depends on, or their function has steps of its own.
+    fn take_calls(
+        &mut self,
+        thread: ThreadIx,
+        statement: StatementId,
+        event: Option<usize>,
+        calls: &[StatementId],
+    ) {
+        let stepped = |function: Option<&str>| {
+            let own = self.picks.values().filter(|pick| pick.thread == thread);
+            let steps = own.filter(|pick| pick.statement != statement && !calls.contains(&pick.statement));
+            steps
+                .map(|pick| self.function(pick.statement))
+                .any(|other| other == function)
+        };
+        let outermost = calls.iter().rposition(|&call| stepped(self.function(call)));
+        let passing = calls.iter().take_while(|&&call| self.passes_data(call)).count();
+        let most = outermost.map_or(1, |at| at + 1).max(passing);
+        let mut callee = statement;
+        for &call in calls.iter().take(most) {
+            if !self.has(thread, call) {
+                self.take_call(thread, call, callee, event);
+            }
+            callee = call;
+        }
+    }
+
+    /// Whether a call is in the slice for what it passes: going to a caller without data is farther by one.
+    fn passes_data(&self, call: StatementId) -> bool {
+        let Some(because) = self.because(call) else {
+            return false;
+        };
+        match (because.why, self.distance(call), self.distance(because.of)) {
+            (Why::Call, Some(call), Some(callee)) => call <= callee + 1,
+            (Why::Data | Why::Control, _, _) => true,
+            _ => false,
+        }
+    }
+
+    /// Takes a call: where it was seen last before what it led to, or else as one that must have been made before that.
+    fn take_call(&mut self, thread: ThreadIx, call: StatementId, callee: StatementId, led_to: Option<usize>) {
+        let before = led_to.unwrap_or(self.run.events.len());
+        let seen = self.run.events[..before]
+            .iter()
+            .rposition(|event| (event.thread, event.statement) == (thread, call));
+        match seen.filter(|_| led_to.is_some()) {
+            Some(event) => self.take_event(event, None),
+            None => self.insert(thread, call, Some(callee)),
+        }
+    }
+
+    /// The call in the thread's start routine that led to a statement, where no stack was seen but the slice found it.
+    fn calls_by_code(&mut self, thread: ThreadIx, statement: StatementId) {
+        let Some(role) = self
+            .run
+            .threads
+            .get(thread.0 as usize)
+            .map(|thread| thread.role.clone())
+        else {
+            return;
+        };
+        let own: BTreeSet<StatementId> = self
+            .picks
+            .values()
+            .filter(|pick| pick.thread == thread)
+            .map(|pick| pick.statement)
+            .collect();
+        for call in self.statements() {
+            if self.function(call) != Some(&*role) || own.contains(&call) {
+                continue;
+            }
+            let mut at = call;
+            let mut steps = 0;
+            while let Some(because) = self.because(at).filter(|because| because.why == Why::Call)
+                && steps < self.catalogue.statements.len()
+            {
+                at = because.of;
+                steps += 1;
+                if at == statement {
+                    self.take(thread, call, Some(at));
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Which statements belong into a sketch.
+//!
+//! As few as show how the failure came about. A statement is there because it is
+//!
+//! 1. the failing one; of a hang, every thread's of the cycle,
+//! 2. an access of the best predictor, in its last instance before the failure,
+//! 3. the write whose value the predictor's first access or the failing thread's reads of its location returned:
+//!    what was true before it was changed,
+//! 4. the failing thread's access to the same memory after the race: how it learns of it,
+//! 5. what connects these with the failing statement in the slice: decisions that depend on watched memory, and calls.
+//!    Statements that only hand a value on (`return length;`) do not,
+//! 6. a call that led to one of these: the nearest one on the stack that the thread had there, and
+//!    those further out that pass what the failure depends on or whose function has steps of its own,
+//! 7. the creation of a thread by one that has steps, and where the created one takes its argument: that is where the two
+//!    became concurrent.
+//!
+//! Of each statement a thread's last instance that matters is shown, not every turn of a loop.
+
+mod accesses;
+mod calls;
+mod creations;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::evidence::Evidence;
+use crate::predictor::Predictor;
+use crate::predictor::cycle::{Blocked, blocked};
+use crate::predictor::extract::locate;
+use crate::rank::{Ranked, expected_writes};
+use crate::run::{Access, Because, Catalogue, Run, RunThread, StatementId, ThreadIx, What};
+
+/// A step before it has a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pick {
+    pub thread: ThreadIx,
+    pub statement: StatementId,
+    /// Its event; `None` for one that follows from the code.
+    pub event: Option<usize>,
+    /// The statement before which it stands, where it has no event.
+    pub before: Option<StatementId>,
+    /// The thread at whose start it stands, where it creates one or takes what a thread was given.
+    pub starts: Option<ThreadIx>,
+    /// The rank of the best predictor that it is part of.
+    pub rank: Option<u32>,
+    pub failing: bool,
+}
+
+pub(super) struct Selection<'a> {
+    catalogue: &'a Catalogue,
+    run: &'a Run,
+    picks: BTreeMap<(ThreadIx, StatementId, Option<usize>), Pick>,
+}
+
+/// Chooses the steps of a failing run.
+pub(super) fn select(catalogue: &Catalogue, evidence: &Evidence, ranked: &[Ranked], run: &Run) -> Vec<Pick> {
+    let mut selection = Selection {
+        catalogue,
+        run,
+        picks: BTreeMap::new(),
+    };
+    let best = ranked.first();
+    let instance = best
+        .and_then(|best| locate(catalogue, run, &best.predictor))
+        .unwrap_or_default();
+    for &event in &instance {
+        selection.take_event(event, Some(1));
+    }
+    let failing = selection.failing_thread();
+    let across = best
+        .is_some_and(|best| !matches!(best.predictor, Predictor::Value { .. } | Predictor::Branch { .. }));
+    selection.waits();
+    selection.what_was_true_before(&instance, across);
+    selection.how_the_failing_thread_learns(failing, &instance);
+    selection.connections(failing);
+    if !across {
+        selection.origins(failing);
+        selection.connections(failing);
+    }
+    selection.creations(
+        best.map(|best| roles(evidence, &best.predictor))
+            .unwrap_or_default(),
+    );
+    selection.calls(failing);
+    selection.fail(failing);
+    selection.picks.into_values().collect()
+}
+
+/// The roles that a predictor is about, among them that of a write that did not come.
+fn roles(evidence: &Evidence, predictor: &Predictor) -> BTreeSet<crate::predictor::Role> {
+    let actors = predictor
+        .accesses()
+        .into_iter()
+        .map(|(actor, _, _)| actor.role.clone());
+    let mut roles: BTreeSet<_> = actors.collect();
+    if let Predictor::Unwritten { location, read } = predictor {
+        roles.extend(
+            expected_writes(evidence, *location, read)
+                .into_iter()
+                .map(|actor| actor.role),
+        );
+    }
+    roles
+}
+
+impl Selection<'_> {
+    fn access(&self, event: usize) -> Option<(ThreadIx, StatementId, Access)> {
+        let happened = self.run.events.get(event)?;
+        match happened.what {
+            What::Access(access) => Some((happened.thread, happened.statement, access)),
+            _ => None,
+        }
+    }
+
+    fn because(&self, statement: StatementId) -> Option<Because> {
+        self.catalogue.statements.get(statement.0 as usize)?.because
+    }
+
+    fn distance(&self, statement: StatementId) -> Option<u32> {
+        Some(
+            self.catalogue
+                .statements
+                .get(statement.0 as usize)?
+                .slice?
+                .distance,
+        )
+    }
+
+    fn function(&self, statement: StatementId) -> Option<&str> {
+        Some(&*self.catalogue.statements.get(statement.0 as usize)?.function)
+    }
+
+    fn has(&self, thread: ThreadIx, statement: StatementId) -> bool {
+        let from = (thread, statement, None);
+        self.picks
+            .range(from..)
+            .next()
+            .is_some_and(|((t, s, _), _)| (*t, *s) == (thread, statement))
+    }
+
+    fn has_line(&self, statement: StatementId) -> bool {
+        let line = |statement: StatementId| {
+            let info = self.catalogue.statements.get(statement.0 as usize)?;
+            Some((info.file.clone()?, info.line?))
+        };
+        let wanted = line(statement);
+        wanted.is_some() && self.picks.values().any(|pick| line(pick.statement) == wanted)
+    }
+
+    /// The thread that failed. Of a hang, the one that is at the failing statement: whichever thread was looked at first
+    /// may only wait for it.
+    fn failing_thread(&self) -> Option<ThreadIx> {
+        let failed = self.run.failed?;
+        let there = |thread: &RunThread| thread.stack.first() == Some(&failed.statement);
+        let stuck = self.run.threads.iter().position(there).filter(|_| failed.hang);
+        stuck
+            .and_then(|at| u32::try_from(at).ok())
+            .map(ThreadIx)
+            .or(failed.thread)
+    }
+
+    /// Of a hang: where the threads that wait for one another do, and what each of them has that another wants.
+    fn waits(&mut self) {
+        if !self.run.failed.is_some_and(|failed| failed.hang) {
+            return;
+        }
+        for Blocked {
+            thread,
+            wants,
+            holder,
+            held_since,
+        } in blocked(self.catalogue, self.run)
+        {
+            self.take(thread, wants, None);
+            let there = self
+                .run
+                .threads
+                .get(holder.0 as usize)
+                .and_then(|holder| holder.stack.first());
+            self.take(holder, held_since, there.copied());
+        }
+        let picks = self.picks.values_mut().filter(|pick| pick.event.is_none());
+        picks.for_each(|pick| pick.rank = Some(1));
+    }
+
+    fn take_event(&mut self, event: usize, rank: Option<u32>) {
+        let Some(happened) = self.run.events.get(event) else {
+            return;
+        };
+        let key = (happened.thread, happened.statement, Some(event));
+        let pick = self.picks.entry(key).or_insert(Pick {
+            thread: happened.thread,
+            statement: happened.statement,
+            event: Some(event),
+            before: None,
+            starts: None,
+            rank,
+            failing: false,
+        });
+        pick.rank = pick.rank.or(rank);
+    }
+
+    /// Takes a statement for what the code says: its last execution by the thread if one was seen, else as one that must
+    /// have run before `before`.
+    fn take(&mut self, thread: ThreadIx, statement: StatementId, before: Option<StatementId>) {
+        if self.has(thread, statement) {
+            return;
+        }
+        let seen = self
+            .run
+            .events
+            .iter()
+            .rposition(|event| (event.thread, event.statement) == (thread, statement));
+        let event =
+            seen.filter(|&at| !matches!(self.run.events[at].what, What::Branch(..)) || before.is_none());
+        match event {
+            Some(event) => self.take_event(event, None),
+            None => self.insert(thread, statement, before),
+        }
+    }
+
+    /// Takes a statement that was not seen.
+    fn insert(&mut self, thread: ThreadIx, statement: StatementId, before: Option<StatementId>) {
+        let pick = Pick {
+            thread,
+            statement,
+            event: None,
+            before,
+            starts: None,
+            rank: None,
+            failing: false,
+        };
+        self.picks.insert((thread, statement, None), pick);
+    }
+
+    fn statements(&self) -> impl Iterator<Item = StatementId> + use<> {
+        (0..u32::try_from(self.catalogue.statements.len()).unwrap_or(u32::MAX)).map(StatementId)
+    }
+
+    /// Rule 1: the failing step, last.
+    fn fail(&mut self, failing: Option<ThreadIx>) {
+        let (Some(failed), Some(thread)) = (self.run.failed, failing) else {
+            return;
+        };
+        // An event is the failure's own if the thread did nothing that was seen after it.
+        let last = self.run.events.iter().rposition(|event| event.thread == thread);
+        let event = last.filter(|&at| self.run.events[at].statement == failed.statement);
+        let key = (thread, failed.statement, event);
+        self.picks.remove(&(thread, failed.statement, None));
+        self.picks.entry(key).or_insert(Pick {
+            thread,
+            statement: failed.statement,
+            event,
+            before: None,
+            starts: None,
+            rank: None,
+            failing: true,
+        });
+        if let Some(pick) = self.picks.get_mut(&key) {
+            pick.failing = true;
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Where failing runs had what was found too late.
+//!
+//! The element of a global table that a hash chose has an address that no analysis of the code knows, and that a probe
+//! finds when somebody asks for the element: perhaps after the race. But where failing runs had it, the next ones can
+//! watch from the start on, with the registers that are left.
+
+use std::collections::BTreeMap;
+
+use program::{LinkAddr, ModuleId, Program, RunAddr};
+
+use crate::record::{RunEnd, RunRecord, WatchedRecord};
+
+/// The access that a location is watched for.
+type Watched = (Option<String>, LinkAddr);
+/// A file (`None` for the executable) and an address in its data: what is on the heap or a stack is elsewhere next time.
+pub(crate) type Place = (Option<String>, LinkAddr);
+
+/// Places that are remembered of a location: one for each debug register but the one that follows it.
+const MOST: usize = 3;
+
+/// What was learnt.
+#[derive(Debug, Default)]
+pub(crate) struct Fixed {
+    known: BTreeMap<Watched, Vec<Place>>,
+}
+
+impl Fixed {
+    /// Where failing runs had a location, the latest first.
+    pub(crate) fn places(&self, watched: &WatchedRecord) -> impl Iterator<Item = &Place> {
+        let known = self.known.get(&(watched.module.clone(), watched.access));
+        known.into_iter().flatten().rev()
+    }
+
+    /// Takes in where a failing run had what it found late.
+    pub(crate) fn learn(&mut self, record: &RunRecord, program: &Program<'_>) {
+        for (number, watched) in record.watched.iter().enumerate() {
+            let addr = last_access(record, number).filter(|_| watched.late && watched.fixed.is_none());
+            let Some(place) = addr.and_then(|addr| place(record, addr, program)) else {
+                continue;
+            };
+            let known = self
+                .known
+                .entry((watched.module.clone(), watched.access))
+                .or_default();
+            known.retain(|other| *other != place);
+            known.push(place);
+            if known.len() > MOST {
+                known.remove(0);
+            }
+        }
+    }
+}
+
+/// The last access to a location: the failing thread's, if it has one.
+fn last_access(record: &RunRecord, location: usize) -> Option<RunAddr> {
+    let RunEnd::Failed(report) = &record.end else {
+        return None;
+    };
+    let failing = report.threads.get(report.failing).and_then(|thread| thread.id);
+    let own = record
+        .hits
+        .iter()
+        .rev()
+        .filter(|hit| usize::try_from(hit.location).is_ok_and(|at| at == location));
+    let by_failing = own.clone().find(|hit| Some(u64::from(hit.tid)) == failing);
+    by_failing.or_else(|| own.clone().next()).map(|hit| hit.addr)
+}
+
+/// The file whose data an address is in: what it initialises to zero lies behind what is mapped of it.
+fn place(record: &RunRecord, addr: RunAddr, program: &Program<'_>) -> Option<Place> {
+    record.modules.iter().find_map(|mapped| {
+        let link = LinkAddr(addr.0.wrapping_sub(mapped.bias));
+        let (_, module) = program.modules().find(|(id, module)| match mapped.executable {
+            true => *id == ModuleId(0),
+            false => module.name() == mapped.path,
+        })?;
+        let path = (!mapped.executable).then(|| mapped.path.clone());
+        module.elf().segments().is_writable(link).then_some((path, link))
+    })
+}
