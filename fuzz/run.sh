@@ -18,13 +18,20 @@ cargo fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-fuz
 # Everything below is safe Rust, where the address sanitizer has nothing to find: without it the build and
 # the runs take a third of the time. Panics, overflows, hangs and memory are what is looked for.
 fuzz=(cargo +nightly fuzz)
+# A finding says where it is without debug information, of which cargo-fuzz would make hundreds of megabytes.
+export CARGO_INCREMENTAL=0 RUSTFLAGS="-Cdebuginfo=0 ${RUSTFLAGS:-}"
 "${fuzz[@]}" build --sanitizer none
 fuzz/seeds.py
+# Inputs that reach something new, thousands of them: kept for this run only. Those that find something are in
+# fuzz/artifacts.
+new=$(mktemp -d)
+trap 'rm -rf "$new"' EXIT
 
 one() {
     local target=$1 log=fuzz/target/$1.log status=0
+    mkdir -p "$new/$target" "fuzz/corpus/$target"
     # Inputs are real files with parts changed: without a bound, libFuzzer would go up to the largest seed.
-    "${fuzz[@]}" run --sanitizer none "$target" -- -max_total_time="$seconds" -timeout=10 \
+    "${fuzz[@]}" run --sanitizer none "$target" "$new/$target" "fuzz/corpus/$target" -- -max_total_time="$seconds" -timeout=10 \
         -rss_limit_mb=2048 -max_len=131072 -len_control=0 -print_final_stats=1 >"$log" 2>&1 || status=$?
     local runs
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")

@@ -4,6 +4,12 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-2}
+# Everything is built once here: what makes the next build faster would only take time and gigabytes.
+export CARGO_INCREMENTAL=0
+# What the builds, the fuzz targets and the cores of the tests take together, with something to spare.
+needed_gb=10
+free_gb=$(($(df --output=avail -k . | tail -n 1) / 1024 / 1024))
+[ "$free_gb" -ge $needed_gb ] || echo "only $free_gb GB are free here; all checks together need up to $needed_gb GB" >&2
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 passed=0 failed=0 skipped=0
