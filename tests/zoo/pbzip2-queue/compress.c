@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define BLOCK_SIZE 4096
+#define BLOCK_SIZE 512
 #define BLOCKS 10
 #define QUEUE_SIZE 3
 #define CONSUMERS 2
