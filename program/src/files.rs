@@ -63,3 +63,26 @@ pub trait Files: Send + Sync {
     /// Where a request was looked for, for error messages.
     fn tried(&self, request: &FileRequest) -> Vec<String>;
 }
+
+/// Whoever handed bytes over, if that is known.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Provider<'a>(Option<&'a dyn Files>);
+
+impl<'a> Provider<'a> {
+    pub(crate) fn of(files: &'a dyn Files) -> Self {
+        Self(Some(files))
+    }
+
+    /// [`Files::expect`].
+    pub(crate) fn expect(self, bytes: &[u8], reading: Reading) {
+        if let Some(files) = self.0 {
+            files.expect(bytes, reading);
+        }
+    }
+}
+
+impl std::fmt::Debug for Provider<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Provider").field(&self.0.is_some()).finish()
+    }
+}

@@ -9,7 +9,7 @@ use object::elf::PT_GNU_RELRO;
 
 use crate::addr::{LinkAddr, LinkRange};
 use crate::code::{Access, Code, FunctionId, accesses};
-use crate::elf::{Elf, ElfError, SymbolKind};
+use crate::elf::{Elf, ElfError, ElfKind, SymbolKind, SymbolTable};
 use crate::files::{Files, Reading};
 use crate::objects::{Object, Objects};
 use crate::source::{DebugStatus, SourceFrame, Sources};
@@ -41,10 +41,21 @@ impl<'a> Module<'a> {
     /// When the bytes are not an x86-64 executable or shared object.
     pub fn load(name: &str, bytes: &'a [u8], files: &'a dyn Files) -> Result<Self, ElfError> {
         let elf = Arc::new(Elf::parse(bytes)?);
-        let symbols = elf.section(".symtab").map_or(&[][..], |(_, bytes)| bytes);
-        files.expect(symbols, Reading::Through);
-        let code = Code::passing(Arc::clone(&elf), files);
-        let sources = Sources::load(&elf, files).with_functions(Arc::clone(code.functions()));
+        files.expect(bytes, Reading::Scattered);
+        // These are read from one end to the other, and soon.
+        for name in [".symtab", ".rela.dyn", ".debug_aranges"] {
+            let (_, section) = elf.section(name).unwrap_or_default();
+            files.expect(section, Reading::Through);
+        }
+        let sources = Sources::load(&elf, files);
+        // A library is known by what it exports: in its other table names carry versions.
+        let symbols = if is_executable(&elf) {
+            sources.separate_symbols()
+        } else {
+            SymbolTable::default()
+        };
+        let code = Code::passing(Arc::clone(&elf), symbols, files);
+        let sources = sources.with_functions(Arc::clone(code.functions()));
         Ok(Self {
             name: name.to_owned(),
             library: false,
@@ -260,12 +271,18 @@ impl<'a> Module<'a> {
     }
 
     fn object(&self, addr: LinkAddr) -> Option<Object> {
-        let own = self.code.functions().variables();
+        let functions = self.code.functions();
+        let own = functions.variables();
         let objects = self
             .objects
-            .get_or_init(|| Objects::new(own, self.elf.symtab(), self.elf.dynsym()));
+            .get_or_init(|| Objects::new(own, functions.symbols(), self.elf.dynsym()));
         objects.at(own, addr)
     }
+}
+
+/// Whether the system can start the file as a program.
+pub(crate) fn is_executable(elf: &Elf<'_>) -> bool {
+    elf.interp().is_some() || elf.kind() == ElfKind::Executable
 }
 
 fn is_quiet(instr: &Instruction) -> bool {

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use crate::addr::{LinkAddr, LinkRange};
 use crate::code::{AddressTaken, CallSite, FunctionId, Reference, Search};
-use crate::elf::ElfKind;
-use crate::module::Module;
+use crate::module::{Module, is_executable};
 
 impl<'a> Module<'a> {
     /// Direct calls and tail calls of a function, by address.
@@ -61,8 +60,8 @@ impl<'a> Module<'a> {
     /// point hands to the C library. Nothing else of the program calls these.
     #[must_use]
     pub fn is_start(&self, function: FunctionId) -> bool {
-        let executable = self.elf().interp().is_some() || self.elf().kind() == ElfKind::Executable;
-        let known = self.code().functions().get(function).filter(|_| executable);
+        let known = self.code().functions().get(function);
+        let known = known.filter(|_| is_executable(self.elf()));
         known.is_some_and(|known| known.symbol == Some("main") || known.entry == self.elf().entry())
     }
 

@@ -160,5 +160,10 @@ fn a_function_made_of_switches_takes_its_time_but_not_more() {
     let start = Instant::now();
     let main = code.functions().named("main")[0];
     assert!(code.flow(main).instructions.len() > 300_000);
-    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    // A bound on the work, not on the machine: a busy one takes many times what an idle one does.
+    assert!(
+        start.elapsed() < Duration::from_secs(300),
+        "{:?}",
+        start.elapsed()
+    );
 }

@@ -15,7 +15,7 @@ use super::unwind::UnwindTable;
 use crate::addr::{LinkAddr, LinkRange};
 use crate::elf::symbols::{binding_of, kind_of};
 use crate::elf::{Binding, Elf, SymbolKind, SymbolTable};
-use crate::files::{Files, Reading};
+use crate::files::{Files, Provider, Reading};
 
 /// A function, by how far behind the first code of its file it begins. So they are in address order, and one is
 /// known without knowing the others.
@@ -55,9 +55,11 @@ pub(super) struct Entry {
 /// The functions of a file, by address. They are found when they are asked for.
 #[derive(Debug)]
 pub struct Functions<'a> {
-    symtab: SymbolTable<'a>,
-    dynsym: SymbolTable<'a>,
-    index: Index<'a>,
+    elf: Arc<Elf<'a>>,
+    /// The symbols of its separate debug file.
+    separate: SymbolTable<'a>,
+    provider: Provider<'a>,
+    index: OnceLock<Index<'a>>,
     moved: OnceLock<Moved>,
 }
 
@@ -84,36 +86,61 @@ impl<'a> Functions<'a> {
     /// Prepares to find the functions of a file.
     #[must_use]
     pub fn new(elf: &Arc<Elf<'a>>) -> Self {
-        Self::of(elf, Index::new(elf, |_| ()))
+        Self::of(elf, SymbolTable::default(), Provider::default())
     }
 
-    /// The same, telling `files` which symbols are done with.
-    pub(super) fn passing(elf: &Arc<Elf<'a>>, files: &dyn Files) -> Self {
-        let over = |part: &[Sym64<LE>]| files.expect(object::pod::bytes_of_slice(part), Reading::Over);
-        Self::of(elf, Index::new(elf, over))
+    /// The same, with the symbols of a separate debug file, telling `files` which symbols are going to be looked
+    /// at, and which are done with.
+    pub(super) fn passing(elf: &Arc<Elf<'a>>, separate: SymbolTable<'a>, files: &'a dyn Files) -> Self {
+        Self::of(elf, separate, Provider::of(files))
     }
 
-    fn of(elf: &Elf<'a>, index: Index<'a>) -> Self {
+    fn of(elf: &Arc<Elf<'a>>, separate: SymbolTable<'a>, provider: Provider<'a>) -> Self {
         Self {
-            symtab: elf.symtab(),
-            dynsym: elf.dynsym(),
-            index,
+            elf: Arc::clone(elf),
+            separate,
+            provider,
+            index: OnceLock::new(),
             moved: OnceLock::new(),
         }
     }
 
+    /// Made at the first question: what of the symbols is still on the disk when a file is opened comes in
+    /// while others are.
+    fn index(&self) -> &Index<'a> {
+        self.index.get_or_init(|| {
+            let over = |part: &[Sym64<LE>]| {
+                self.provider
+                    .expect(object::pod::bytes_of_slice(part), Reading::Over);
+            };
+            Index::new(&self.elf, self.separate, over)
+        })
+    }
+
+    /// The symbol tables, names about to be searched from one end to the other.
+    fn named_tables(&self) -> [SymbolTable<'a>; 2] {
+        let tables = [self.symbols(), self.elf.dynsym()];
+        for table in tables {
+            self.provider.expect(table.names(), Reading::Through);
+        }
+        tables
+    }
+
     fn moved(&self) -> &Moved {
-        self.moved.get_or_init(|| Moved::new(&self.index))
+        self.moved.get_or_init(|| {
+            self.named_tables();
+            Moved::new(self.index())
+        })
     }
 
     pub(super) fn unwind_table(&self) -> &UnwindTable<'a> {
-        self.index.unwind()
+        self.index().unwind()
     }
 
     /// How many functions there are. To know that, all have to be found.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.index.whole().entries.len()
+        self.index().whole().entries.len()
     }
 
     /// Whether no function was found.
@@ -124,18 +151,18 @@ impl<'a> Functions<'a> {
 
     /// Every function, in address order.
     pub fn ids(&self) -> impl ExactSizeIterator<Item = FunctionId> + '_ {
-        let entries = self.index.whole().entries.iter();
+        let entries = self.index().whole().entries.iter();
         entries.map(|entry| FunctionId(entry.start))
     }
 
     /// The function at a place among all, in address order.
     pub(super) fn at_place(&self, place: usize) -> Option<FunctionId> {
-        self.index.whole().id(place)
+        self.index().whole().id(place)
     }
 
     /// The place of a function among all, in address order.
     pub(super) fn place_of(&self, id: FunctionId) -> Option<usize> {
-        self.index.whole().place_of(id.0)
+        self.index().whole().place_of(id.0)
     }
 
     /// Every function, in address order.
@@ -175,8 +202,8 @@ impl<'a> Functions<'a> {
     /// The function that an address belongs to.
     #[must_use]
     pub fn at(&self, addr: LinkAddr) -> Option<FunctionId> {
-        let distance = self.index.ground.distance(addr.0)?;
-        let last = self.index.last_until(distance);
+        let distance = self.index().ground.distance(addr.0)?;
+        let last = self.index().last_until(distance);
         if let Some(found) = last.filter(|last| distance < last.end) {
             return Some(FunctionId(found.start));
         }
@@ -189,33 +216,40 @@ impl<'a> Functions<'a> {
     /// The function that begins at an address.
     #[must_use]
     pub fn starting_at(&self, addr: LinkAddr) -> Option<FunctionId> {
-        let start = self.index.ground.distance(addr.0)?;
-        self.index.starting_at(start).map(|found| FunctionId(found.start))
+        let start = self.index().ground.distance(addr.0)?;
+        self.index()
+            .starting_at(start)
+            .map(|found| FunctionId(found.start))
     }
 
     /// The symbols of functions that begin at an address, in table order.
     pub(crate) fn names_at(&self, addr: LinkAddr) -> Vec<&'a str> {
-        let start = self.index.ground.distance(addr.0);
-        let symbols = start.map_or_else(Vec::new, |start| self.index.symbols_at(start));
+        let start = self.index().ground.distance(addr.0);
+        let symbols = start.map_or_else(Vec::new, |start| self.index().symbols_at(start));
         let functions = symbols
             .into_iter()
             .filter(|symbol| kind_of(symbol) == Some(SymbolKind::Function));
         functions
-            .filter_map(|symbol| self.index.table.name_at(symbol.st_name.get(LE)))
+            .filter_map(|symbol| self.index().table.name_at(symbol.st_name.get(LE)))
             .collect()
     }
 
-    /// The symbols of variables in `.symtab`, in table order: kept, so that the table need not be read again
+    /// The table of all symbols: the file's own, or that of its separate debug file.
+    pub(crate) fn symbols(&self) -> SymbolTable<'a> {
+        self.index().full
+    }
+
+    /// The symbols of variables in that table, in table order: kept, so that the table need not be read again
     /// for them.
     pub(crate) fn variables(&self) -> &[Sym64<LE>] {
-        &self.index.variables
+        &self.index().variables
     }
 
     /// The functions with a symbol that contains a text. Names are searched as one block, not one by one.
     #[must_use]
     pub fn with_symbol_part(&self, part: &str) -> Vec<FunctionId> {
         let mut found = Vec::new();
-        for table in [self.symtab, self.dynsym] {
+        for table in self.named_tables() {
             let holders = names::NamesWith::new(table.names(), part.as_bytes());
             if holders.is_empty() {
                 continue;
@@ -234,7 +268,7 @@ impl<'a> Functions<'a> {
     #[must_use]
     pub fn named(&self, name: &str) -> Vec<FunctionId> {
         let mut found = Vec::new();
-        for table in [self.symtab, self.dynsym] {
+        for table in self.named_tables() {
             let needle = names::last_identifier(name);
             if needle.is_empty() {
                 continue;
@@ -287,21 +321,21 @@ impl<'a> Functions<'a> {
     pub(super) fn entry(&self, id: FunctionId) -> Option<Entry> {
         let packed = self.packed(id)?;
         Some(Entry {
-            start: self.index.ground.addr(packed.start),
-            end: self.index.ground.addr(packed.end),
+            start: self.index().ground.addr(packed.start),
+            end: self.index().ground.addr(packed.end),
             resolver: packed.is_resolver(),
         })
     }
 
     fn packed(&self, id: FunctionId) -> Option<Packed> {
-        self.index.starting_at(id.0)
+        self.index().starting_at(id.0)
     }
 
     fn symbol(&self, id: FunctionId) -> Option<&'a Sym64<LE>> {
-        self.index.table.raw().get(self.packed(id)?.symbol()?)
+        self.index().table.raw().get(self.packed(id)?.symbol()?)
     }
 
     fn name(&self, id: FunctionId) -> Option<&'a str> {
-        self.index.table.name_at(self.symbol(id)?.st_name.get(LE))
+        self.index().table.name_at(self.symbol(id)?.st_name.get(LE))
     }
 }

@@ -11,8 +11,10 @@
 //! - [`xref`] finds who calls a function and who refers to a variable, by `places`: a `scan` of the code, or
 //!   an index of it
 //! - [`sweep`] goes over all functions at once
+//! - `bring` says which code is about to be read
 
 pub mod access;
+mod bring;
 mod cold;
 mod context;
 mod descent;
@@ -33,7 +35,7 @@ mod unwind;
 pub mod xref;
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Once, PoisonError, RwLock};
 
 pub use access::{Access, AccessKind, Operand, accesses};
 pub use flow::{Block, BlockId, Edges, Exit, FlowGraph, InstrIx, Target};
@@ -47,8 +49,8 @@ use no_return::NoReturn;
 use places::Places;
 
 use crate::addr::{LinkAddr, LinkRange};
-use crate::elf::Elf;
-use crate::files::Files;
+use crate::elf::{Elf, SymbolTable};
+use crate::files::{Files, Provider};
 
 /// Graphs are kept in so many maps, so that threads seldom wait for one another.
 const SHARDS: usize = 32;
@@ -63,22 +65,28 @@ pub struct Code<'a> {
     no_return: NoReturn,
     places: Places,
     flows: Vec<Shard>,
+    provider: Provider<'a>,
+    brought: Once,
 }
 
 impl<'a> Code<'a> {
     /// Prepares to find the functions of a file.
     #[must_use]
     pub fn new(elf: Arc<Elf<'a>>) -> Self {
-        Self::with_functions(Arc::new(Functions::new(&elf)), elf)
+        Self::with_functions(Arc::new(Functions::new(&elf)), elf, Provider::default())
     }
 
-    /// The same, when the symbols are not to stay in memory: `files` is told which are done with.
+    /// The same, with the symbols of a separate debug file, telling `files` what is going to be read and what is done with.
     #[must_use]
-    pub(crate) fn passing(elf: Arc<Elf<'a>>, files: &dyn Files) -> Self {
-        Self::with_functions(Arc::new(Functions::passing(&elf, files)), elf)
+    pub(crate) fn passing(elf: Arc<Elf<'a>>, separate: SymbolTable<'a>, files: &'a dyn Files) -> Self {
+        Self::with_functions(
+            Arc::new(Functions::passing(&elf, separate, files)),
+            elf,
+            Provider::of(files),
+        )
     }
 
-    fn with_functions(functions: Arc<Functions<'a>>, elf: Arc<Elf<'a>>) -> Self {
+    fn with_functions(functions: Arc<Functions<'a>>, elf: Arc<Elf<'a>>, provider: Provider<'a>) -> Self {
         let flows = std::iter::repeat_with(Shard::default).take(SHARDS).collect();
         Self {
             elf,
@@ -86,6 +94,8 @@ impl<'a> Code<'a> {
             no_return: NoReturn::default(),
             places: Places::default(),
             flows,
+            provider,
+            brought: Once::new(),
         }
     }
 
@@ -115,6 +125,7 @@ impl<'a> Code<'a> {
         if let Some(kept) = kept {
             return kept;
         }
+        self.bring_around(function);
         // Read without holding the lock: twice at worst, with the same result.
         let graph = Arc::new(descent::flow(self.context(), function));
         match shard {

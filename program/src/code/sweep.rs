@@ -36,6 +36,7 @@ impl Code<'_> {
         make: impl Fn() -> T + Sync,
         add: impl Fn(&mut T, &FlowGraph) + Sync,
     ) -> Vec<T> {
+        self.bring_all();
         self.expect_many();
         let batches = self.batches();
         let read = batches.into_par_iter().with_max_len(1).map(|batch| {

@@ -65,6 +65,7 @@ impl<'a> Code<'a> {
     /// Searches all code for calls and references.
     #[must_use]
     pub fn everywhere(&self) -> Search<'_, 'a> {
+        self.bring_all();
         Search {
             code: self,
             within: None,
@@ -74,6 +75,7 @@ impl<'a> Code<'a> {
     /// Searches some code, ranges in order, for calls and references: that which can name what is searched.
     #[must_use]
     pub fn within<'c>(&'c self, ranges: &'c [LinkRange]) -> Search<'c, 'a> {
+        self.bring(ranges);
         Search {
             code: self,
             within: Some(ranges),
@@ -122,6 +124,7 @@ impl<'a> Code<'a> {
         let Ok(displacement) = i32::try_from(offset) else {
             return references;
         };
+        self.bring_all();
         for code in self.elf().code_ranges() {
             let Some(bytes) = self.elf().bytes_at(code.start, code.end.0 - code.start.0) else {
                 continue;

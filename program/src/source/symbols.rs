@@ -7,7 +7,7 @@ use super::Sources;
 use super::names::Naming;
 use crate::addr::LinkAddr;
 use crate::code::{Functions, demangle_path};
-use crate::elf::{Elf, Symbol, SymbolKind};
+use crate::elf::{Elf, Symbol, SymbolKind, SymbolTable};
 
 /// Questions about functions before their symbols get sorted.
 const FUNCTION_QUESTIONS: u32 = 64;
@@ -35,12 +35,15 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// The names of the functions at an address, where the index of functions tells: not with those of a
-    /// separate file.
+    /// The symbols that were taken out of the file together with the debug information.
+    pub(crate) fn separate_symbols(&self) -> SymbolTable<'a> {
+        let separate = self.images.get(1).and_then(|bytes| Elf::parse(bytes).ok());
+        separate.map_or_else(SymbolTable::default, |elf| elf.symtab())
+    }
+
+    /// The names of the functions at an address, where the index of functions tells.
     fn indexed_symbols_at(&self, entry: LinkAddr) -> Option<Vec<&'a str>> {
-        let [image] = *self.images.as_slice() else {
-            return None;
-        };
+        let image = *self.images.first()?;
         let mut names = self.functions.as_ref()?.names_at(entry);
         names.extend(Elf::parse(image).ok()?.dynsym().functions_at(entry));
         names.sort_unstable();

@@ -15,6 +15,10 @@ use super::globals::Globals;
 use super::lines::LineTable;
 use super::passed::Passed;
 use crate::addr::{LinkAddr, LinkRange};
+use crate::files::Reading;
+
+/// No header is longer.
+const HEADER: usize = 64;
 
 pub(super) type Reader<'a> = EndianSlice<'a, LittleEndian>;
 pub(super) type Dwarf<'a> = gimli::Dwarf<Reader<'a>>;
@@ -189,8 +193,22 @@ fn is_plain_c(language: gimli::DwLang) -> bool {
 impl<'a> Sources<'a> {
     /// The headers of `.debug_info`.
     pub(super) fn main_units(&self) -> &UnitTable<'a> {
-        self.main
-            .get_or_init(|| UnitTable::new(self.headers(&self.dwarf, ".debug_info")))
+        self.main.get_or_init(|| {
+            self.bring_headers();
+            UnitTable::new(self.headers(&self.dwarf, ".debug_info"))
+        })
+    }
+
+    /// Has the headers of all units brought in at once, where a table tells where they are. Each says where the
+    /// next one is, a page from the disk for every one of them, one after the other.
+    fn bring_headers(&self) {
+        let info = self.dwarf.debug_info.reader().slice();
+        let mut sets = self.dwarf.debug_aranges.headers();
+        while let Ok(Some(set)) = sets.next() {
+            let header = info.get(set.debug_info_offset().0..).unwrap_or_default();
+            self.files
+                .expect(header.get(..HEADER).unwrap_or(header), Reading::Through);
+        }
     }
 
     pub(super) fn type_units(&self) -> &UnitTable<'a> {

@@ -12,8 +12,9 @@ use super::mapped::{FileError, MappedFile};
 pub struct HostFiles {
     binary: PathBuf,
     debug_folders: Vec<PathBuf>,
-    maps: FrozenMap<PathBuf, Box<Option<MappedFile>>>,
-    own: FrozenVec<Box<MappedFile>>,
+    /// Where among the mapped files the one of a path is, if there is one.
+    places: FrozenMap<PathBuf, Box<Option<usize>>>,
+    mapped: FrozenVec<Box<MappedFile>>,
     kept: FrozenVec<Vec<u8>>,
 }
 
@@ -30,8 +31,8 @@ impl HostFiles {
         Self {
             binary: binary.to_owned(),
             debug_folders,
-            maps: FrozenMap::new(),
-            own: FrozenVec::new(),
+            places: FrozenMap::new(),
+            mapped: FrozenVec::new(),
             kept: FrozenVec::new(),
         }
     }
@@ -41,16 +42,17 @@ impl HostFiles {
     /// # Errors
     /// When it cannot be opened.
     pub fn binary(&self) -> Result<&[u8], FileError> {
-        Ok(self.own.push_get(Box::new(MappedFile::open(&self.binary)?)))
+        Ok(self.mapped.push_get(Box::new(MappedFile::open(&self.binary)?)))
     }
 
     /// Maps a file once; asked again, the same bytes (or the same absence) come back.
     fn map(&self, path: &Path) -> Option<&[u8]> {
-        let map = self.maps.get(path).unwrap_or_else(|| {
-            self.maps
-                .insert(path.to_owned(), Box::new(MappedFile::open(path).ok()))
+        let place = self.places.get(path).unwrap_or_else(|| {
+            let file = MappedFile::open(path).ok();
+            let place = file.map(|file| self.mapped.push_get_index(Box::new(file)));
+            self.places.insert(path.to_owned(), Box::new(place))
         });
-        map.as_deref()
+        self.mapped.get((*place)?).map(|file| &**file)
     }
 }
 
@@ -65,7 +67,7 @@ impl Files for HostFiles {
     }
 
     fn expect(&self, bytes: &[u8], reading: Reading) {
-        self.own.iter().for_each(|file| file.expect(bytes, reading));
+        self.mapped.iter().for_each(|file| file.expect(bytes, reading));
     }
 
     fn tried(&self, request: &FileRequest) -> Vec<String> {

@@ -29,6 +29,13 @@ pub enum FileError {
     },
 }
 
+/// A file that is read in no time, as a whole.
+const SMALL: usize = 4 << 20;
+
+/// How much a kernel brings in, at least, of a part that it is told is needed: the read-ahead of most disks. Of more
+/// it may leave the rest. (To announce that a part is read in order brings in megabytes behind it as well.)
+const AT_ONCE: usize = 128 << 10;
+
 /// A whole file, mapped read-only.
 #[derive(Debug)]
 pub struct MappedFile {
@@ -72,8 +79,12 @@ impl MappedFile {
         };
         // Advice cannot be wrong, only useless: nobody waits for what the kernel makes of it.
         let _ = match reading {
+            Reading::Scattered if map.len() <= SMALL => Ok(()),
             Reading::Scattered => map.advise_range(Advice::Random, range.start, range.len()),
-            Reading::Through => map.advise_range(Advice::WillNeed, range.start, range.len()),
+            Reading::Through => range
+                .clone()
+                .step_by(AT_ONCE)
+                .try_for_each(|from| map.advise_range(Advice::WillNeed, from, AT_ONCE.min(range.end - from))),
             // SAFETY: the mapping is private, read-only and of a file: whoever looks at such a page again
             // gets the file's bytes again, as after any page that the kernel took away by itself.
             Reading::Over => unsafe {

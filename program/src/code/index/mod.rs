@@ -50,9 +50,11 @@ const ROW: usize = 64;
 pub(super) struct Index<'a> {
     elf: Arc<Elf<'a>>,
     pub ground: Ground,
-    /// The table that the symbols are in.
+    /// The table that the symbols of functions are in.
     pub table: SymbolTable<'a>,
-    /// The symbols of variables in `.symtab`, met on the way.
+    /// The table of all symbols, of the file or of its separate debug file.
+    pub full: SymbolTable<'a>,
+    /// The symbols of variables in the full table, met on the way.
     pub variables: Vec<Sym64<LE>>,
     shelves: Shelves,
     /// The functions of the shelves that were asked for, [`ROW`] shelves in each.
@@ -62,29 +64,37 @@ pub(super) struct Index<'a> {
 }
 
 impl<'a> Index<'a> {
-    /// `passed` gets each part of the symbol table that was gone through.
-    pub(super) fn new(elf: &Arc<Elf<'a>>, passed: impl Fn(&[Sym64<LE>])) -> Self {
+    /// `separate` are the symbols that were taken out of the file, `passed` gets each part of the symbol table
+    /// that was gone through.
+    pub(super) fn new(elf: &Arc<Elf<'a>>, separate: SymbolTable<'a>, passed: impl Fn(&[Sym64<LE>])) -> Self {
         let ground = Ground::new(elf);
         let rows = UnwindTable::rows_at_hand(elf);
-        let mut table = elf.symtab();
+        let has_code = |table: &SymbolTable<'a>| {
+            let mut around = 0..0;
+            let mut symbols = table.raw().iter().enumerate();
+            symbols.any(|(at, symbol)| Packed::of_symbol(at, symbol, &ground, &mut around).is_some())
+        };
+        let mut known = [elf.symtab(), separate].into_iter().filter(has_code);
+        let full = known.next();
+        let (full, mut table) = (full.unwrap_or_else(|| elf.symtab()), full);
         let mut variables = Vec::new();
         let keep = |symbol: &Sym64<LE>| {
             if is_variable(symbol) {
                 variables.push(*symbol);
             }
         };
-        let mut shelves = Shelves::new(table.raw(), &ground, rows, keep, passed);
-        let mut around = 0..0;
-        let mut symbols = table.raw().iter().enumerate();
-        if !symbols.any(|(at, symbol)| Packed::of_symbol(at, symbol, &ground, &mut around).is_some()) {
-            table = elf.dynsym();
-            shelves = Shelves::new(table.raw(), &ground, rows, |_| (), |_| ());
-        }
+        let mut shelves = Shelves::new(full.raw(), &ground, rows, keep, passed);
+        let table = *table.get_or_insert_with(|| {
+            let dynamic = elf.dynsym();
+            shelves = Shelves::new(dynamic.raw(), &ground, rows, |_| (), |_| ());
+            dynamic
+        });
         let known = std::iter::repeat_with(OnceLock::new);
         Self {
             elf: Arc::clone(elf),
             ground,
             table,
+            full,
             variables,
             known: known.take(shelves.count().div_ceil(ROW)).collect(),
             shelves,
@@ -230,7 +240,11 @@ mod tests {
 
     fn own(check: impl FnOnce(Index<'_>)) {
         let file = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-        check(Index::new(&Arc::new(Elf::parse(&file).unwrap()), |_| ()));
+        check(Index::new(
+            &Arc::new(Elf::parse(&file).unwrap()),
+            SymbolTable::default(),
+            |_| (),
+        ));
     }
 
     #[test]

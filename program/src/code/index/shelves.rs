@@ -32,6 +32,8 @@ pub(super) struct Shelves {
     back: Vec<u16>,
     /// The same, by position, where that is [`FAR`]: symbol and the one before it.
     far: Vec<(u32, u32)>,
+    /// The shelves that have symbols, in order.
+    filled: Vec<u32>,
     /// Symbols that are longer than a shelf: where they begin, and how far they and those before them go.
     long: Vec<(u32, u32)>,
 }
@@ -58,6 +60,7 @@ impl Shelves {
             last: vec![0; (span >> shift) as usize + 1],
             back: vec![0; symbols.len()],
             far: Vec::new(),
+            filled: Vec::new(),
             long: Vec::new(),
         };
         let mut around = 0..0;
@@ -93,6 +96,8 @@ impl Shelves {
             }
             passed(part);
         }
+        let filled = (0..).zip(&shelves.last).filter(|(_, last)| **last != 0);
+        shelves.filled = filled.map(|(shelf, _)| shelf).collect();
         shelves.long.sort_unstable();
         let mut furthest = 0;
         for (_, end) in &mut shelves.long {
@@ -141,8 +146,8 @@ impl Shelves {
 
     /// The first shelf behind another that has symbols.
     pub(super) fn next(&self, shelf: usize) -> Option<usize> {
-        let rest = self.last.get(shelf + 1..)?;
-        Some(shelf + 1 + rest.iter().position(|last| *last != 0)?)
+        let after = self.filled.partition_point(|filled| *filled as usize <= shelf);
+        self.filled.get(after).map(|filled| *filled as usize)
     }
 
     /// How far the functions go that begin before a shelf. `ends` gives the ends of those on one.
@@ -151,8 +156,9 @@ impl Shelves {
         let long = self.long.partition_point(|(start, _)| u64::from(*start) < from);
         let long = long.checked_sub(1).and_then(|at| self.long.get(at));
         // What begins two shelves before a symbol, and is not long, ends before it.
-        let before = self.last.get(..shelf).unwrap_or_default();
-        let near = before.iter().rposition(|last| *last != 0);
+        let before = self.filled.partition_point(|filled| (*filled as usize) < shelf);
+        let near = before.checked_sub(1).and_then(|before| self.filled.get(before));
+        let near = near.map(|near| *near as usize);
         let near = near.map_or(0..0, |near| near.saturating_sub(1)..near + 1);
         let near = near.filter_map(ends).max();
         long.map_or(0, |(_, end)| *end).max(near.unwrap_or(0))
