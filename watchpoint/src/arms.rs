@@ -176,6 +176,12 @@ impl Arms {
         slots.zip(counts).collect()
     }
 
+    /// How many hits there were so far, if all that were counted can be asked for.
+    pub(crate) fn hits(&self) -> Option<u64> {
+        let all = self.threads.values().flatten();
+        all.map(|breakpoint| breakpoint.count().ok()).sum()
+    }
+
     /// Forgets all: an exec has removed them.
     pub(crate) fn clear(&mut self) {
         self.threads.clear();

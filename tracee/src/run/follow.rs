@@ -32,6 +32,9 @@ pub enum RunError {
 /// How long a run may be deaf to its cancelling.
 const ATTENTION: Duration = Duration::from_millis(50);
 
+/// How long threads that are kept wait between two questions whether they may go on.
+const BETWEEN_QUESTIONS: Duration = Duration::from_millis(1);
+
 /// Runs a program to its end, or until it is over the time limit, and tells what came of it.
 ///
 /// # Errors
@@ -72,6 +75,7 @@ pub fn run(
         evidence: Evidence::default(),
         caught: None,
         dying: None,
+        kept: 0,
     }
     .finish()?;
     let elapsed = start.elapsed();
@@ -101,6 +105,8 @@ pub(super) struct Follow<'f, 'o, 't> {
     /// Since when everybody is stopped while a fatal signal is delivered: the kernel kills them where they
     /// are, so that a core shows what we saw.
     pub(super) dying: Option<Instant>,
+    /// How many threads trackers keep stopped.
+    kept: usize,
 }
 
 impl Follow<'_, '_, '_> {
@@ -140,11 +146,17 @@ impl Follow<'_, '_, '_> {
                 next_tick = now + period;
                 self.each_tracker(|tracker, tracer| tracker.tick(tracer))?;
             }
+            self.let_go()?;
             let until_deadline = self
                 .deadline
                 .map_or(ATTENTION, |deadline| deadline.saturating_duration_since(now));
             let until_tick = period.map_or(ATTENTION, |_| next_tick.saturating_duration_since(now));
-            let limit = ATTENTION.min(until_deadline).min(until_tick);
+            let until_question = if self.kept > 0 {
+                BETWEEN_QUESTIONS
+            } else {
+                ATTENTION
+            };
+            let limit = until_question.min(until_deadline).min(until_tick);
             let stop = match self.tracer.wait(limit) {
                 Ok(Some(stop)) => stop,
                 Ok(None) => continue,
@@ -174,13 +186,14 @@ impl Follow<'_, '_, '_> {
     fn stopped(&mut self, stop: &Stop) -> Result<(), RunError> {
         let mut how = Resume::Deliver;
         match stop.what {
-            What::Signal(info) => {
-                if self.is_taken(stop, &info)? {
-                    how = Resume::Suppress;
-                } else {
-                    self.signal(stop, &info)?;
+            What::Signal(info) => match self.handled(stop, &info)? {
+                Handled::Passed => self.signal(stop, &info)?,
+                Handled::Taken => how = Resume::Suppress,
+                Handled::Kept => {
+                    self.kept += 1;
+                    return Ok(());
                 }
-            }
+            },
             What::NewThread { .. } => {
                 self.each_tracker(|tracker, tracer| tracker.thread_started(tracer, stop.tid))?;
             }
@@ -209,16 +222,36 @@ impl Follow<'_, '_, '_> {
         }
     }
 
-    fn is_taken(&mut self, stop: &Stop, info: &SigInfo) -> Result<bool, RunError> {
+    fn handled(&mut self, stop: &Stop, info: &SigInfo) -> Result<Handled, RunError> {
         for tracker in &mut *self.trackers {
             let handled = tracker
                 .signal(&mut self.tracer, stop, info)
                 .map_err(RunError::Tracker)?;
-            if handled == Handled::Taken {
-                return Ok(true);
+            if handled != Handled::Passed {
+                return Ok(handled);
             }
         }
-        Ok(false)
+        Ok(Handled::Passed)
+    }
+
+    /// Resumes the threads that were kept and are no longer.
+    fn let_go(&mut self) -> Result<(), RunError> {
+        if self.kept == 0 {
+            return Ok(());
+        }
+        let mut free = Vec::new();
+        for tracker in &mut *self.trackers {
+            free.extend(tracker.let_go(&self.tracer).map_err(RunError::Tracker)?);
+        }
+        self.kept = self.kept.saturating_sub(free.len());
+        for tid in free {
+            match self.go_on(tid, Resume::Suppress) {
+                // Killed meanwhile: its end is told next.
+                Err(RunError::Trace(TraceError::NotStopped(_))) => {}
+                other => other?,
+            }
+        }
+        Ok(())
     }
 
     /// Kills what is left. The program may have ended in time after all, while its stacks were taken.

@@ -19,6 +19,8 @@ pub enum Handled {
     Passed,
     /// The tracker's: the program never sees it.
     Taken,
+    /// The same, and the thread stays where it is until [`Tracker::let_go`] names it.
+    Kept,
 }
 
 /// Somebody who watches a run from inside the loop. The loop resumes threads; a tracker only looks, and changes
@@ -55,6 +57,15 @@ pub trait Tracker {
     ) -> Result<Handled, TrackError> {
         let _ = (tracer, stop, info);
         Ok(Handled::Passed)
+    }
+
+    /// The threads that it kept and keeps no longer. Asked often while it keeps any.
+    ///
+    /// # Errors
+    /// When there is no use in going on.
+    fn let_go(&mut self, tracer: &Tracer<Launched>) -> Result<Vec<Tid>, TrackError> {
+        let _ = tracer;
+        Ok(Vec::new())
     }
 
     /// A thread is about to end, and its registers are there for the last time: only where a tracker asked for it

@@ -3,52 +3,43 @@
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use failure::image::Registers;
 use failure::report::Signal;
-use program::{LinkAddr, RunAddr};
-use tracee::perf::{PerfError, ProbeFile};
-use tracee::process::{Memory, ModuleMap};
+use program::RunAddr;
+use tracee::process::{Memory, ModuleMap, Process, ThreadState};
 use tracee::ptrace::{Resume, SigInfo, Tracer};
 use tracee::{Pid, Tid, monotonic_ns};
 
+use super::arming::executable;
 use super::ceiling::{Ceiling, Verdict};
+use super::flight::{Flight, Look};
 use super::linked::Linked;
 use super::owner::{Owner, ProbeId, Trap};
-use super::probes::{Point, Probes};
+use super::probes::Probes;
 use crate::error::WatchError;
 use crate::location::Location;
-use crate::pointers;
-use crate::table::{Placement, Table};
-use crate::watcher::{Address, Arming, Event, RawHit, Report, Snapshot, WatchSpec, module_at};
-
-/// How long a thread may be on its way from an access to its stop: the time that it may wait for a processor.
-const SLACK_NS: u64 = 50_000_000;
-/// The same while stops come without a pause, so that processors are busy.
-const BUSY_SLACK_NS: u64 = 200_000_000;
-
-/// How long a register is asked for that is about to be free: at once in all runs that were looked at, but whoever
-/// lets go of it may have to wait for a processor.
-const FREE_WITHIN: Duration = Duration::from_secs(5);
-const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(1);
+use crate::table::Table;
+use crate::watcher::{Event, RawHit, Report, Snapshot, WatchSpec};
 
 /// What is watched in a process that is traced as `Kind`. Whoever has the loop hands over the stops.
 pub(crate) struct Core<Kind, O> {
     pub(crate) owner: O,
-    table: Table,
-    specs: Vec<WatchSpec>,
-    pid: Pid,
-    memory: Memory,
-    modules: ModuleMap,
-    executable: Option<PathBuf>,
-    probes: Probes,
+    pub(super) table: Table,
+    pub(super) specs: Vec<WatchSpec>,
+    pub(super) pid: Pid,
+    pub(super) memory: Memory,
+    pub(super) modules: ModuleMap,
+    pub(super) executable: Option<PathBuf>,
+    pub(super) probes: Probes,
     /// Locations whose file is not mapped yet.
-    waiting: Vec<usize>,
-    resumed_ns: BTreeMap<Tid, u64>,
-    idle_ns: u64,
-    ceiling: Ceiling,
-    out: Vec<Event>,
+    pub(super) waiting: Vec<usize>,
+    pub(super) resumed_ns: BTreeMap<Tid, u64>,
+    pub(super) flight: Flight,
+    /// Whoever stops for us stays stopped until nobody is on the way.
+    pub(super) holding: bool,
+    pub(super) ceiling: Ceiling,
+    pub(super) out: Vec<Event>,
     kind: PhantomData<fn() -> Kind>,
 }
 
@@ -66,7 +57,8 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
             probes: Probes::default(),
             waiting: Vec::new(),
             resumed_ns: BTreeMap::new(),
-            idle_ns: 0,
+            flight: Flight::default(),
+            holding: false,
             ceiling: Ceiling::none(),
             out: Vec::new(),
             kind: PhantomData,
@@ -90,19 +82,6 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
         self.resumed_ns.remove(&tid);
     }
 
-    /// Arms the first thread of a new program. The registers of the old one are free when the kernel has let go
-    /// of the last event, which may take it a moment.
-    fn arm_again(&mut self, tracer: &mut Tracer<Kind>, tid: Tid) -> Result<(), WatchError> {
-        let started = Instant::now();
-        while started.elapsed() < FREE_WITHIN {
-            match self.owner.arm_first(tracer, tid) {
-                Err(WatchError::Perf(PerfError::NoRegister { .. })) => std::thread::sleep(BETWEEN_ATTEMPTS),
-                other => return other,
-            }
-        }
-        self.owner.arm_first(tracer, tid)
-    }
-
     /// Forgets the threads that have ended.
     pub(crate) fn forget_all_but(&mut self, tracer: &Tracer<Kind>) {
         let alive: Vec<Tid> = tracer.threads().map(|(_, tid)| tid).collect();
@@ -120,9 +99,12 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
     /// No stop is to be served now.
     pub(crate) fn idle(&mut self, tracer: &mut Tracer<Kind>) -> Result<(), WatchError> {
         let now = monotonic_ns();
-        self.idle_ns = now;
         if self.owner.stops() {
-            self.out.push(Event::Complete(now.saturating_sub(SLACK_NS)));
+            if self.holding || self.flight.may_look(now) {
+                self.look(tracer);
+            }
+            let complete = self.flight.idle(now);
+            self.out.extend(complete.map(Event::Complete));
         }
         // Written without a hit of ours: by the kernel, or where hits do not stop anybody.
         self.follow_pointers(tracer, true)
@@ -130,115 +112,43 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
 
     /// Stops come without a pause.
     pub(crate) fn busy(&mut self) {
-        let complete = monotonic_ns().saturating_sub(BUSY_SLACK_NS);
-        self.out.push(Event::Complete(complete));
+        let complete = self.flight.busy(monotonic_ns());
+        self.out.extend(complete.map(Event::Complete));
+    }
+
+    /// Whether a thread that has stopped for us stays where it is, until [`Self::holds`] says otherwise: so many have
+    /// stopped that it is time for nobody to be on the way, and whoever went on could be the next.
+    pub(crate) fn keeps(&mut self, tracer: &Tracer<Kind>) -> bool {
+        if self.flight.has_enough() {
+            self.look(tracer);
+        }
+        self.holding
+    }
+
+    /// Whether threads are to stay stopped.
+    pub(crate) fn holds(&self) -> bool {
+        self.holding
+    }
+
+    /// Asks the kernel whether somebody is on the way to a stop.
+    pub(crate) fn look(&mut self, tracer: &Tracer<Kind>) {
+        if !self.owner.stops() {
+            return;
+        }
+        let asked_ns = monotonic_ns();
+        let pid = self.pid;
+        let look = self
+            .flight
+            .look(self.owner.hits(), asked_ns, || nobody_runs(tracer, pid));
+        self.holding = look == Look::Open && self.flight.has_enough();
+        if let Look::Complete(until_ns) = look {
+            self.out.push(Event::Complete(until_ns));
+        }
     }
 
     /// What happened and was not taken yet.
     pub(crate) fn events(&self) -> &[Event] {
         &self.out
-    }
-
-    /// Tells what is watched already, and sets probes for what is still to be found. `placed` are the locations
-    /// that the owner has armed, with what was there before.
-    pub(crate) fn begin(
-        &mut self,
-        tracer: &mut Tracer<Kind>,
-        placed: &[(usize, Location, Option<Vec<u8>>)],
-    ) -> Result<(), WatchError> {
-        self.out.push(Event::Modules(Box::new(self.modules.clone())));
-        let threads: Vec<Tid> = tracer.threads().map(|(_, tid)| tid).collect();
-        for (location, at, before) in placed {
-            let arming = Arming::now(*location, *at, false, before.clone(), &self.memory);
-            self.out.push(Event::Armed(arming));
-        }
-        self.waiting.clear();
-        for location in 0..self.specs.len() {
-            if !self.add_probes(location, &threads)? {
-                self.waiting.push(location);
-            }
-        }
-        for (location, spec) in self.specs.iter().enumerate() {
-            match &spec.address {
-                Address::Static { .. } if !placed.iter().any(|(of, ..)| *of == location) => {
-                    self.waiting.push(location);
-                }
-                Address::Pointed(pointed) if pointed.base(&self.modules).is_none() => {
-                    self.waiting.push(location);
-                }
-                _ => {}
-            }
-        }
-        if !self.waiting.is_empty()
-            && let Some(point) = self.loader_probe()
-        {
-            self.probes.add_all(vec![point], &threads)?;
-        }
-        self.follow_pointers(tracer, false)
-    }
-
-    /// Watches what pointers lead to now.
-    fn follow_pointers(&mut self, tracer: &mut Tracer<Kind>, late: bool) -> Result<(), WatchError> {
-        if !pointers::any(&self.specs) {
-            return Ok(());
-        }
-        let found = pointers::places(&self.specs, &self.modules, |at| self.memory.read_word(at));
-        for (location, at) in found {
-            // A place that needs more registers than are left is not watched; the summary says what was.
-            if let Ok(placement) = self.table.move_to(location, at) {
-                self.apply(tracer, placement, location, at, late)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Sets the probes of a location; false when a file of theirs is not mapped yet.
-    fn add_probes(&mut self, location: usize, threads: &[Tid]) -> Result<bool, WatchError> {
-        let mut points = Vec::new();
-        if let Some(Address::Probed(probes)) = self.specs.get(location).map(|spec| &spec.address) {
-            for (number, probe) in probes.iter().enumerate() {
-                let Some(file) = self.probe_file(probe.module.as_ref()) else {
-                    return Ok(false);
-                };
-                points.extend(ProbeId::of(location, number).map(|what| Point {
-                    file,
-                    offset: probe.offset,
-                    what,
-                }));
-            }
-        }
-        self.probes.add_all(points, threads)?;
-        Ok(true)
-    }
-
-    fn probe_file(&self, module: Option<&PathBuf>) -> Option<ProbeFile> {
-        let found = match module {
-            None => self.modules.executable()?,
-            Some(path) => module_at(&self.modules, path)?,
-        };
-        Some(ProbeFile::at(&self.modules.file(found)?))
-    }
-
-    /// Where the dynamic loader says that libraries were mapped, before any of their code runs.
-    fn loader_probe(&self) -> Option<Point> {
-        self.modules.modules().iter().find_map(|module| {
-            let path = self.modules.file(module)?;
-            let name = path.file_name()?.to_str()?;
-            if !name.starts_with("ld-") && !name.starts_with("ld.") {
-                return None;
-            }
-            let bytes = tracee::MappedFile::open(&path).ok()?;
-            let elf = program::elf::Elf::parse(&bytes).ok()?;
-            let symbol = elf
-                .dynsym()
-                .defined()
-                .find(|symbol| symbol.name == "_dl_debug_state")?;
-            Some(Point {
-                file: ProbeFile::at(&path),
-                offset: elf.segments().to_file_offset(LinkAddr(symbol.addr.0))?,
-                what: ProbeId::LIBRARIES,
-            })
-        })
     }
 
     /// Hands over what is left when the loop was left.
@@ -261,6 +171,9 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
         let Some(trap) = self.owner.trap(tracer, tid, info) else {
             return self.caught(tracer, tid, info);
         };
+        if matches!(trap, Trap::Watched { .. }) {
+            self.flight.taken();
+        }
         let time_ns = monotonic_ns();
         // A thread that is being killed cannot be looked into.
         let Ok(registers) = tracer.registers(tid) else {
@@ -299,7 +212,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
     }
 
     /// Stops less for a location, if that is the verdict.
-    fn obey(
+    pub(super) fn obey(
         &mut self,
         tracer: &mut Tracer<Kind>,
         location: usize,
@@ -358,7 +271,14 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
         }
     }
 
-    fn hit(&mut self, tid: Tid, watched: RunAddr, report: Report, time_ns: u64, registers: Registers) {
+    pub(super) fn hit(
+        &mut self,
+        tid: Tid,
+        watched: RunAddr,
+        report: Report,
+        time_ns: u64,
+        registers: Registers,
+    ) {
         let resumed = self.resumed_ns.get(&tid).copied().unwrap_or(0);
         let mut memory = Vec::new();
         for (_, place) in self.table.places() {
@@ -372,7 +292,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
         }
         self.out.push(Event::Hit(Box::new(RawHit {
             time_ns,
-            earliest_ns: resumed.max(self.idle_ns.saturating_sub(SLACK_NS)),
+            earliest_ns: resumed.max(self.flight.earliest_ns()),
             tid,
             watched,
             registers,
@@ -390,149 +310,23 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
             self.out.push(Event::Modules(Box::new(self.modules.clone())));
         }
     }
-
-    /// A thread came by a place where a location's address is known. Says where it is, if nobody else would
-    /// report an access by the very instruction that the probe stands on.
-    fn probed(
-        &mut self,
-        tracer: &mut Tracer<Kind>,
-        probe: ProbeId,
-        registers: &Registers,
-    ) -> Result<Option<Location>, WatchError> {
-        let location = usize::from(probe.location);
-        let Some(spec) = self.specs.get(location) else {
-            return Ok(None);
-        };
-        let Address::Probed(probes) = &spec.address else {
-            return Ok(None);
-        };
-        let Some(probe) = probes.get(usize::from(probe.number)) else {
-            return Ok(None);
-        };
-        let late = probe.late;
-        let Some(at) = probe.locate(spec, registers) else {
-            return Ok(None);
-        };
-        let known = self.table.places().contains(&(location, at));
-        self.place(tracer, location, at, late)?;
-        let verdict = self.ceiling.probed(location, at.addr, known);
-        self.obey(tracer, location, verdict)?;
-        // A thread has one SIGTRAP: that of a watch is lost behind the probe's.
-        Ok((!known || self.owner.stops()).then_some(at))
-    }
-
-    /// The loader has mapped libraries, and nothing of theirs has run.
-    fn libraries(&mut self, tracer: &mut Tracer<Kind>) -> Result<(), WatchError> {
-        self.look_at_modules();
-        let threads: Vec<Tid> = tracer.threads().map(|(_, tid)| tid).collect();
-        for location in std::mem::take(&mut self.waiting) {
-            let Some(spec) = self.specs.get(location) else {
-                continue;
-            };
-            if matches!(spec.address, Address::Probed(_)) {
-                if !self.add_probes(location, &threads)? {
-                    self.waiting.push(location);
-                }
-            } else if let Address::Pointed(pointed) = &spec.address
-                && pointed.base(&self.modules).is_some()
-            {
-                self.follow_pointers(tracer, false)?;
-            } else if let Some(at) = spec.resolve(&self.modules) {
-                self.place(tracer, location, at, false)?;
-            } else {
-                self.waiting.push(location);
-            }
-        }
-        if self.waiting.is_empty() {
-            self.probes.remove(ProbeId::LIBRARIES);
-        }
-        Ok(())
-    }
-
-    fn place(
-        &mut self,
-        tracer: &mut Tracer<Kind>,
-        location: usize,
-        at: Location,
-        late: bool,
-    ) -> Result<(), WatchError> {
-        // A place that needs more registers than are left is not watched; the summary says what was.
-        match self.table.place(location, at) {
-            Ok(placement) => self.apply(tracer, placement, location, at, late),
-            Err(_) => Ok(()),
-        }
-    }
-
-    fn apply(
-        &mut self,
-        tracer: &mut Tracer<Kind>,
-        placement: Placement,
-        location: usize,
-        at: Location,
-        late: bool,
-    ) -> Result<(), WatchError> {
-        let before = self.content(&at);
-        let until_ns = monotonic_ns();
-        for (location, at) in placement.given_up {
-            self.out.push(Event::Disarmed {
-                location,
-                at,
-                until_ns,
-            });
-        }
-        for (register, wanted) in placement.set {
-            self.owner.set(tracer, register, wanted)?;
-        }
-        if placement.armed {
-            let arming = Arming::now(location, at, late, before, &self.memory);
-            self.out.push(Event::Armed(arming));
-        }
-        Ok(())
-    }
-
-    fn content(&self, at: &Location) -> Option<Vec<u8>> {
-        self.memory.read(at.addr, at.len as usize)
-    }
-
-    /// The process runs another program: what was watched is gone, and its own file may be mapped again.
-    pub(crate) fn exec(&mut self, tracer: &mut Tracer<Kind>, tid: Tid) -> Result<(), WatchError> {
-        let until_ns = monotonic_ns();
-        self.owner.clear();
-        self.probes.clear();
-        self.resumed_ns.clear();
-        for (location, at) in self.table.clear() {
-            self.out.push(Event::Disarmed {
-                location,
-                at,
-                until_ns,
-            });
-        }
-        self.memory = Memory::of(self.pid);
-        self.modules = ModuleMap::of(self.pid)?;
-        let same = executable(&self.modules) == self.executable;
-        let mut placed = Vec::new();
-        for (location, spec) in self.specs.iter().enumerate() {
-            let of_executable = matches!(spec.address, Address::Static { module: None, .. });
-            let anywhere = matches!(spec.address, Address::Run(_));
-            let found = spec
-                .resolve(&self.modules)
-                .filter(|_| !anywhere && (same || !of_executable));
-            if let Some(at) = found
-                && self.table.place(location, at).is_ok()
-            {
-                placed.push((location, at, self.content(&at)));
-            }
-        }
-        for (register, wanted) in self.table.wanted().into_iter().enumerate() {
-            self.owner.set(tracer, register, wanted)?;
-        }
-        self.arm_again(tracer, tid)?;
-        self.begin(tracer, &placed)
-    }
 }
 
-fn executable(modules: &ModuleMap) -> Option<PathBuf> {
-    modules
-        .executable()
-        .map(|module| PathBuf::from(&module.mapped.path))
+/// Whether all threads of a process are stopped for us or asleep.
+fn nobody_runs<Kind>(tracer: &Tracer<Kind>, pid: Pid) -> bool {
+    let process = Process::new(pid);
+    let mut others = tracer
+        .threads()
+        .filter(|(of, tid)| *of == pid && !tracer.is_stopped(*tid));
+    others.all(|(_, tid)| {
+        let on_the_way = |state| {
+            matches!(
+                state,
+                ThreadState::Running | ThreadState::Traced | ThreadState::Other
+            )
+        };
+        // One that cannot be looked at is gone.
+        let status = process.thread_status(tid);
+        status.map_or(true, |status| !on_the_way(status.state))
+    })
 }

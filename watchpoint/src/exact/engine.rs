@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tracee::Tid;
 use tracee::ptrace::{End, Resume, Stop, TraceError, Tracer, What};
 
 use super::core::Core;
@@ -28,6 +29,8 @@ pub(crate) enum Over {
 
 /// How long the loop waits before it looks whether it is to stop.
 const TICK: Duration = Duration::from_millis(20);
+/// The same while threads are held until others have stopped, which takes them as long as they wait for a processor.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 /// Events are handed over together when there are so many, or when nothing is left to do.
 pub(super) const BATCH: usize = 64;
 
@@ -35,11 +38,23 @@ pub(super) const BATCH: usize = 64;
 pub(crate) struct Engine<Kind, O> {
     pub(crate) tracer: Tracer<Kind>,
     pub(crate) core: Core<Kind, O>,
+    held: Vec<Tid>,
 }
 
 impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
+    pub(crate) fn new(tracer: Tracer<Kind>, core: Core<Kind, O>) -> Self {
+        let held = Vec::new();
+        Self { tracer, core, held }
+    }
+
     /// Serves the process until it ends or nobody wants to know more.
     pub(crate) fn run(&mut self, sink: &mut impl Sink) -> Result<Over, WatchError> {
+        let over = self.serve_all(sink);
+        self.let_go()?;
+        over
+    }
+
+    fn serve_all(&mut self, sink: &mut impl Sink) -> Result<Over, WatchError> {
         loop {
             if sink.is_over() {
                 return Ok(Over::Told);
@@ -52,7 +67,9 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
                     if !self.core.events().is_empty() && !sink.send(self.core.take_events()) {
                         return Ok(Over::Told);
                     }
-                    self.wait(TICK)?
+                    let limit = if self.core.holds() { BETWEEN_LOOKS } else { TICK };
+                    self.let_go_unless_held()?;
+                    self.wait(limit)?
                 }
             };
             if let Some(stop) = stop
@@ -114,11 +131,31 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
         if self.core.events().iter().any(armed) {
             sink.send(self.core.take_events());
         }
+        if how == Resume::Suppress && self.core.keeps(&self.tracer) {
+            self.held.push(tid);
+        } else {
+            self.resume(tid, how)?;
+            self.let_go_unless_held()?;
+        }
+        Ok(None)
+    }
+
+    fn resume(&mut self, tid: Tid, how: Resume) -> Result<(), WatchError> {
         self.core.resuming(tid);
         match self.tracer.resume(tid, how) {
             // Killed meanwhile: its end is told next.
-            Err(TraceError::NotStopped(_)) => Ok(None),
-            other => Ok(other.map(|()| None)?),
+            Err(TraceError::NotStopped(_)) => Ok(()),
+            other => Ok(other?),
         }
+    }
+
+    fn let_go_unless_held(&mut self) -> Result<(), WatchError> {
+        if self.core.holds() { Ok(()) } else { self.let_go() }
+    }
+
+    fn let_go(&mut self) -> Result<(), WatchError> {
+        std::mem::take(&mut self.held)
+            .into_iter()
+            .try_for_each(|tid| self.resume(tid, Resume::Suppress))
     }
 }

@@ -169,7 +169,7 @@ fn serve<O: Launchable>(
             engine.core.tell_counts();
             let rest = engine.core.take_events();
             sink.send(rest);
-            let Engine { tracer, core } = engine;
+            let Engine { tracer, core, .. } = engine;
             drop(core);
             if let Err(error) = tracer.let_go(PATIENCE) {
                 sink.fail(error.into());
@@ -197,7 +197,7 @@ fn prepare<O: Launchable>(
     owner.arm_first(&mut tracer, Tid(pid.0))?;
     let mut core = Core::new(owner, table, specs, modules);
     core.begin(&mut tracer, &placed)?;
-    Ok((Engine { tracer, core }, pipes))
+    Ok((Engine::new(tracer, core), pipes))
 }
 
 /// Places in a process, with the numbers of their locations.

@@ -1,6 +1,8 @@
 //! Every hit a stop of its thread: value, registers and order are exact.
 //!
 //! - `core`: what is watched, and what stops tell about it, the same for whoever owns the debug registers
+//! - `arming`: where locations are, and when that is known
+//! - `flight`: who is on the way from an access to its stop
 //! - `engine`: a loop over the stops of a traced process
 //! - `owner`: perf events with `sigtrap`, or registers written through ptrace (compat)
 //! - `probes`: stops at places in the code, where addresses become known
@@ -9,9 +11,11 @@
 //!
 //! For processes that run already the loop is in a process of its own: see [`crate::keeper`].
 
+mod arming;
 mod ceiling;
 pub(crate) mod core;
 pub(crate) mod engine;
+mod flight;
 pub mod launched;
 pub(crate) mod linked;
 pub(crate) mod owner;

@@ -104,6 +104,9 @@ pub(crate) trait Owner<Kind> {
     fn clear(&mut self);
     /// Whether hits are stops.
     fn stops(&self) -> bool;
+    /// How many hits there were so far, of all registers and threads, counted at the access and not at its stop; `None`
+    /// when nobody counts.
+    fn hits(&self) -> Option<u64>;
     /// How often each register was hit, if the owner knows.
     fn counts(&self) -> Vec<(Slot, u64)>;
 }
@@ -167,6 +170,10 @@ impl<Kind> Owner<Kind> for PerfOwner {
 
     fn stops(&self) -> bool {
         matches!(self.outlet, Outlet::Stops)
+    }
+
+    fn hits(&self) -> Option<u64> {
+        self.arms.hits()
     }
 
     fn counts(&self) -> Vec<(Slot, u64)> {
@@ -253,6 +260,10 @@ impl Owner<Launched> for PtraceOwner {
 
     fn stops(&self) -> bool {
         true
+    }
+
+    fn hits(&self) -> Option<u64> {
+        None
     }
 
     fn counts(&self) -> Vec<(Slot, u64)> {

@@ -31,6 +31,8 @@ pub(crate) struct Rider<O> {
     specs: Vec<WatchSpec>,
     outlet: Outlet,
     core: Option<Core<Launched, O>>,
+    /// Threads that wait until nobody is on the way to a stop.
+    kept: Vec<Tid>,
     sender: SyncSender<Vec<Event>>,
     /// Tells that the reader knows what to read at a hit: in observe mode the program must not run before.
     ready: Option<Receiver<()>>,
@@ -82,6 +84,7 @@ fn pair<O: Launchable>(specs: Vec<WatchSpec>, mode: Mode, outlet: Outlet) -> (Ri
         specs,
         outlet,
         core: None,
+        kept: Vec::new(),
         sender,
         ready: observes.then_some(ready),
         pid: Arc::clone(&pid),
@@ -158,20 +161,37 @@ impl<O: Launchable> Tracker for Rider<O> {
             return Ok(Handled::Passed);
         };
         let how = core.signal(tracer, stop.tid, info)?;
+        let keeps = how == Resume::Suppress && core.keeps(tracer);
         core.resuming(stop.tid);
         if core.events().len() >= BATCH {
             core.busy();
             self.send();
         }
+        if keeps {
+            self.kept.push(stop.tid);
+        }
         Ok(match how {
+            Resume::Suppress if keeps => Handled::Kept,
             Resume::Suppress => Handled::Taken,
             Resume::Deliver => Handled::Passed,
         })
     }
 
+    fn let_go(&mut self, tracer: &Tracer<Launched>) -> Result<Vec<Tid>, TrackError> {
+        if let Some(core) = &mut self.core {
+            core.look(tracer);
+            if core.holds() {
+                return Ok(Vec::new());
+            }
+            self.kept.iter().for_each(|tid| core.resuming(*tid));
+        }
+        Ok(std::mem::take(&mut self.kept))
+    }
+
     fn tick(&mut self, tracer: &mut Tracer<Launched>) -> Result<(), TrackError> {
         if let Some(core) = &mut self.core {
             core.forget_all_but(tracer);
+            core.look(tracer);
             core.busy();
         }
         self.send();

@@ -68,7 +68,7 @@ fn try_serve() -> io::Result<()> {
     };
     engine.core.tell_counts();
     let rest = engine.core.take_events();
-    let Engine { tracer, core } = engine;
+    let Engine { tracer, core, .. } = engine;
     // Events first: nothing may send a signal when nobody is there to take it.
     drop(core);
     let left = tracer.detach(PATIENCE, |info| perf_trap(info).is_some());
@@ -105,7 +105,7 @@ fn prepare(order: Order) -> Result<Engine<Attached, PerfOwner>, WatchError> {
     };
     let mut core = Core::new(owner, table, specs, modules);
     match core.begin(&mut tracer, &placed) {
-        Ok(()) => Ok(Engine { tracer, core }),
+        Ok(()) => Ok(Engine::new(tracer, core)),
         Err(error) => {
             leave(tracer, core.owner.arms);
             Err(error)

@@ -11,6 +11,7 @@ const FAR: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) tid: u32,
+    pub(super) earliest_ns: u64,
     pub(super) latest_ns: u64,
     pub(super) fit: Fit,
     /// Another place among its neighbours would do as well, or none does.
@@ -35,6 +36,7 @@ struct Taken<'s> {
 /// The order nearest to that of the reports.
 pub(super) fn judged(search: &Search<'_>) -> Vec<Step> {
     let possible = possible(search);
+    let first_end = first_end(search, &possible);
     let mut steps = Vec::new();
     let mut accesses: Vec<Taken<'_>> = Vec::new();
     for (layer, (spot, fit)) in path(search).into_iter().enumerate() {
@@ -44,10 +46,13 @@ pub(super) fn judged(search: &Search<'_>) -> Vec<Step> {
         let cut = search.layers[layer + 1].cut;
         steps.push(Step {
             tid: search.tids[spot.thread],
+            earliest_ns: item.earliest_ns,
             latest_ns: item.latest_ns,
             fit,
             uncertain: fit != Fit::Fits,
-            decided: !cut && possible[layer + 1].iter().filter(|possible| **possible).count() == 1,
+            decided: !cut
+                && layer < first_end
+                && possible[layer + 1].iter().filter(|possible| **possible).count() == 1,
         });
         if item.access().is_none() {
             continue;
@@ -73,8 +78,10 @@ fn possible(search: &Search<'_>) -> Vec<Vec<bool>> {
         .iter()
         .map(|layer| vec![None; layer.situations.len()])
         .collect();
-    if let Some(last) = rest.last_mut() {
-        last.fill(Some(0));
+    for (at, (layer, rest)) in search.layers.iter().zip(&mut rest).enumerate() {
+        for (situation, rest) in layer.situations.iter().zip(rest) {
+            *rest = search.may_end(at, situation).then_some(0);
+        }
     }
     for layer in (1..search.layers.len()).rev() {
         let (before, here) = rest.split_at_mut(layer);
@@ -100,26 +107,42 @@ fn possible(search: &Search<'_>) -> Vec<Vec<bool>> {
     layers.collect()
 }
 
+/// The first layer that a possible order ends with.
+fn first_end(search: &Search<'_>, possible: &[Vec<bool>]) -> usize {
+    let ends = search
+        .layers
+        .iter()
+        .zip(possible)
+        .enumerate()
+        .position(|(at, (layer, possible))| {
+            let mut situations = layer.situations.iter().zip(possible);
+            situations.any(|(situation, possible)| *possible && search.may_end(at, situation))
+        });
+    ends.unwrap_or(0)
+}
+
 /// The best way through the layers.
 fn path(search: &Search<'_>) -> Vec<(Spot, Fit)> {
-    let Some(last) = search.layers.last() else {
+    let ends = search.layers.iter().enumerate().flat_map(|(layer, here)| {
+        let ends = here.situations.iter().enumerate();
+        let ends = ends.filter(move |(_, situation)| search.may_end(layer, situation));
+        ends.map(move |(at, situation)| (situation.cost(), layer, at))
+    });
+    let Some((_, end, mut situation)) = ends.min() else {
         return Vec::new();
     };
-    let best = last.situations.iter().enumerate();
-    let mut situation = best
-        .min_by_key(|(_, situation)| situation.cost())
-        .map(|(at, _)| at);
     let mut path = Vec::new();
-    for layer in (1..search.layers.len()).rev() {
-        let edge = situation.and_then(|situation| search.layers[layer].situations[situation].edges.first());
-        let Some(edge) = edge else { break };
+    for layer in (1..=end).rev() {
+        let Some(edge) = search.layers[layer].situations[situation].edges.first() else {
+            break;
+        };
         let before = &search.layers[layer - 1].situations[edge.from];
         let spot = Spot {
             thread: edge.thread,
             at: before.at[edge.thread],
         };
         path.push((spot, edge.fit));
-        situation = Some(edge.from);
+        situation = edge.from;
     }
     path.reverse();
     path

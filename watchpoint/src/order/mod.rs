@@ -17,7 +17,7 @@ mod judge;
 mod search;
 mod settle;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::hit::{Content, Hit, Provenance};
 use chain::{Chain, Fit};
@@ -33,6 +33,8 @@ const HORIZON: usize = 512;
 const MOST_WAITING: usize = 16_384;
 /// How long hits whose order is not certain wait for a later one to decide it.
 const PATIENCE_NS: u64 = 100_000_000;
+/// How long they wait at most for a moment that everybody was before or after.
+const MOST_PATIENCE_NS: u64 = 10 * PATIENCE_NS;
 /// How much time must have passed for another search to be worth its while.
 const BETWEEN_SEARCHES_NS: u64 = 10_000_000;
 
@@ -93,8 +95,11 @@ impl Orderer {
     /// `complete_ns` has been pushed. Those whose order is open are kept for a while: a later hit may tell it.
     pub fn ready(&mut self, complete_ns: u64) -> Vec<Hit> {
         while self.is_due(complete_ns) {
-            let steps = judge::judged(&Search::new(&self.queues, &self.chain, HORIZON));
-            let keep = self.ready_steps(&steps, complete_ns);
+            // With no room left, whatever is there must do.
+            let known_ns = if self.is_full() { u64::MAX } else { complete_ns };
+            let search = Search::new(&self.queues, &self.chain, known_ns, HORIZON);
+            let (steps, limited) = (judge::judged(&search), search.limited);
+            let keep = self.ready_steps(&steps, limited, complete_ns);
             if keep == 0 {
                 break;
             }
@@ -103,7 +108,16 @@ impl Orderer {
             }
         }
         self.searched_ns = self.searched_ns.max(complete_ns);
-        self.settling.release(complete_ns.saturating_sub(2 * PATIENCE_NS))
+        let waiting: BTreeSet<Place> = self.queues.values().flatten().map(|item| item.place).collect();
+        self.settling.release(|place, time_ns| {
+            // Whatever waits there is the next to tell.
+            let patience_ns = if waiting.contains(&place) {
+                MOST_PATIENCE_NS
+            } else {
+                2 * PATIENCE_NS
+            };
+            time_ns <= complete_ns.saturating_sub(patience_ns)
+        })
     }
 
     /// All that is left.
@@ -125,22 +139,50 @@ impl Orderer {
 
     /// How many of the first steps are taken now: those that nothing later changes, and those that have waited
     /// long enough.
-    fn ready_steps(&self, steps: &[Step], complete_ns: u64) -> usize {
+    fn ready_steps(&self, steps: &[Step], limited: bool, complete_ns: u64) -> usize {
         let half = steps.len().div_ceil(2);
         let up_to = |time_ns| steps.iter().take_while(|step| step.latest_ns <= time_ns).count();
-        let complete = up_to(complete_ns);
-        let decided = steps.iter().take(complete).rposition(|step| step.decided);
+        let decided = steps.iter().rposition(|step| step.decided);
         let decided = decided.map_or(0, |last| last + 1);
-        let old = up_to(complete_ns.saturating_sub(PATIENCE_NS));
-        let waited = if steps.len() == self.waiting {
-            old
-        } else if self.is_full() {
+        let waited = if self.is_full() {
             half
-        } else {
+        } else if limited {
             // To wait does not help where no more is looked at together; but nobody looked beyond the end.
-            complete.min(half)
+            up_to(complete_ns).min(half)
+        } else {
+            let old = up_to(complete_ns.saturating_sub(PATIENCE_NS));
+            let too_old = up_to(complete_ns.saturating_sub(MOST_PATIENCE_NS));
+            self.parted(steps, old).max(too_old)
         };
         decided.max(waited)
+    }
+
+    /// How many of the first steps, at most `most`, are over before anything else can have begun: what tells about
+    /// others tells nothing about these.
+    fn parted(&self, steps: &[Step], most: usize) -> usize {
+        let mut taken: BTreeMap<u32, usize> = BTreeMap::new();
+        for step in steps {
+            *taken.entry(step.tid).or_default() += 1;
+        }
+        let others = self.queues.iter().filter_map(|(tid, queue)| {
+            let next = queue.get(taken.get(tid).copied().unwrap_or(0))?;
+            Some(next.earliest_ns)
+        });
+        let mut begins_ns = others.min().unwrap_or(u64::MAX);
+        let mut begin = vec![begins_ns; steps.len() + 1];
+        for (at, step) in steps.iter().enumerate().rev() {
+            begins_ns = begins_ns.min(step.earliest_ns);
+            begin[at] = begins_ns;
+        }
+        let mut ends_ns = 0;
+        let mut parted = 0;
+        for (at, step) in steps.iter().enumerate().take(most) {
+            ends_ns = ends_ns.max(step.latest_ns);
+            if begin[at + 1] > ends_ns {
+                parted = at + 1;
+            }
+        }
+        parted
     }
 
     fn take(&mut self, step: Step) {
@@ -174,5 +216,7 @@ impl Orderer {
     }
 }
 
+#[cfg(test)]
+mod late_stops;
 #[cfg(test)]
 mod simulation;

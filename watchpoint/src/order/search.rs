@@ -5,13 +5,18 @@
 //! locations hold, and however one got there, what can follow is the same. A layer has the situations after so many
 //! items, with the steps that lead there. Few are different, and all orders are ways through the layers.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::chain::{Chain, Fit};
 use super::item::Item;
 
 /// How many situations of a layer are followed. More only come up when many threads have been running for long.
 const MOST_SITUATIONS: usize = 64;
+/// The same when none of those led to an order, and some were left out.
+const MANY_SITUATIONS: usize = 512;
+/// Of how many items that pays: what comes between two moments at which everything is known to be there.
+const FEW: usize = 256;
 /// How many threads are tried for the next step.
 const MOST_HEADS: usize = 8;
 
@@ -42,35 +47,64 @@ pub(super) struct Situation {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layer {
     pub(super) situations: Vec<Situation>,
+    /// Where a situation is, by a hash of what it is.
+    index: HashMap<u64, Vec<usize>>,
     /// Some were left out.
     pub(super) cut: bool,
+    /// Because there were too many.
+    crowded: bool,
 }
 
-/// The layers of an order of `goal` items.
+/// The layers of all orders of some items.
 pub(super) struct Search<'s> {
     pub(super) threads: Vec<&'s VecDeque<Item>>,
     pub(super) tids: Vec<u32>,
     pub(super) layers: Vec<Layer>,
+    /// How many items of each thread must be in an order.
+    required: Vec<usize>,
+    /// Orders were not followed to their ends.
+    pub(super) limited: bool,
+}
+
+/// What is believed of items that follow nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Belief {
+    /// Nothing: such an order is none.
+    Strict,
+    /// They are believed, if there is no other way.
+    Strained,
 }
 
 impl<'s> Search<'s> {
-    /// Looks for orders of the first items that wait, at most `horizon`, from these contents on. Only if there is
-    /// none, for those in which something does not fit.
-    pub(super) fn new(queues: &'s Queues, chain: &Chain, horizon: usize) -> Self {
+    /// Looks for orders of the items that are complete: whatever happened before `complete_ns` is there. Later items may
+    /// be in an order, where they came before complete ones, or not: what is not there yet may have come before
+    /// them. No more than `horizon` items are looked at. Only if there is no order, one is looked for in which
+    /// something does not fit.
+    pub(super) fn new(queues: &'s Queues, chain: &Chain, complete_ns: u64, horizon: usize) -> Self {
+        let required = |queue: &VecDeque<Item>| {
+            let last = queue.iter().rposition(|item| item.latest_ns <= complete_ns);
+            last.map_or(0, |last| last + 1)
+        };
         let mut search = Self {
             threads: queues.values().collect(),
             tids: queues.keys().copied().collect(),
             layers: Vec::new(),
+            required: queues.values().map(required).collect(),
+            limited: false,
         };
-        let waiting: usize = search.threads.iter().map(|queue| queue.len()).sum();
-        let goal = waiting.min(horizon);
-        if !search.run(chain, goal, false) {
-            search.run(chain, goal, true);
+        if search.run(chain, horizon, Belief::Strict, MOST_SITUATIONS) {
+            return search;
         }
+        let crowded = search.layers.iter().any(|layer| layer.crowded);
+        let few = search.required.iter().sum::<usize>() <= FEW;
+        if crowded && few && search.run(chain, horizon, Belief::Strict, MANY_SITUATIONS) {
+            return search;
+        }
+        search.run(chain, horizon, Belief::Strained, MOST_SITUATIONS);
         search
     }
 
-    fn run(&mut self, chain: &Chain, goal: usize, strained: bool) -> bool {
+    fn run(&mut self, chain: &Chain, horizon: usize, belief: Belief, most: usize) -> bool {
         let start = Situation {
             at: vec![0; self.threads.len()],
             chain: chain.clone(),
@@ -78,30 +112,55 @@ impl<'s> Search<'s> {
             detour_ns: 0,
             edges: Vec::new(),
         };
-        self.layers = vec![Layer {
-            situations: vec![start],
-            cut: false,
-        }];
-        for _ in 0..goal {
-            let mut next = self.next_layer(strained, false);
-            if next.situations.is_empty() && strained {
-                next = self.next_layer(true, true);
+        let mut layer = Layer::default();
+        layer.reach(start);
+        let mut has_end = false;
+        self.limited = false;
+        self.layers = Vec::new();
+        for _ in 0..horizon {
+            let ends = layer.situations.iter().filter(|situation| self.is_end(situation));
+            let ends = ends.count();
+            has_end |= ends > 0;
+            let over = ends == layer.situations.len();
+            self.layers.push(layer);
+            if over {
+                return has_end;
             }
-            if next.situations.is_empty() {
-                return false;
+            layer = self.next_layer(belief, false, most);
+            if layer.situations.is_empty() && !has_end && belief == Belief::Strained {
+                layer = self.next_layer(belief, true, most);
             }
-            self.layers.push(next);
+            if layer.situations.is_empty() {
+                return has_end;
+            }
         }
+        self.limited = layer.situations.iter().any(|situation| !self.is_end(situation));
+        self.layers.push(layer);
         true
     }
 
+    /// Whether a situation has everything that must be in an order.
+    fn is_end(&self, situation: &Situation) -> bool {
+        situation
+            .at
+            .iter()
+            .zip(&self.required)
+            .all(|(at, required)| at >= required)
+    }
+
+    /// Whether an order may end with a situation of a layer.
+    pub(super) fn may_end(&self, layer: usize, situation: &Situation) -> bool {
+        self.is_end(situation) || (self.limited && layer + 1 == self.layers.len())
+    }
+
     /// What the last layer leads to; `forced` when nothing that fits is left.
-    fn next_layer(&self, strained: bool, forced: bool) -> Layer {
+    fn next_layer(&self, belief: Belief, forced: bool, most: usize) -> Layer {
         let mut next = Layer::default();
         let Some(last) = self.layers.last() else {
             return next;
         };
-        for (from, situation) in last.situations.iter().enumerate() {
+        let open = last.situations.iter().enumerate();
+        for (from, situation) in open.filter(|(_, situation)| !self.is_end(situation)) {
             let heads = self.heads(&situation.at);
             next.cut |= heads.len() > MOST_HEADS;
             let earliest = heads.first().map_or(0, |(time, _)| *time);
@@ -109,7 +168,7 @@ impl<'s> Search<'s> {
                 let Some(item) = self.item(thread, situation.at[thread]) else {
                     continue;
                 };
-                for fit in fits(item, &situation.chain, strained, forced) {
+                for fit in fits(item, &situation.chain, belief, forced) {
                     let mut at = situation.at.clone();
                     at[thread] += 1;
                     let mut chain = situation.chain.clone();
@@ -124,7 +183,7 @@ impl<'s> Search<'s> {
                 }
             }
         }
-        next.cut_to_the_best();
+        next.cut_to_the_best(most);
         next
     }
 
@@ -149,11 +208,12 @@ impl<'s> Search<'s> {
 }
 
 /// How an item may stand as the next one.
-fn fits(item: &Item, chain: &Chain, strained: bool, forced: bool) -> Vec<Fit> {
+fn fits(item: &Item, chain: &Chain, belief: Belief, forced: bool) -> Vec<Fit> {
     let mut fits = Vec::new();
     if chain.allows(item) {
         fits.push(Fit::Fits);
     }
+    let strained = belief == Belief::Strained;
     if strained && item.access().is_some_and(|pending| pending.can_be_overtaken()) {
         fits.push(Fit::Overtaken);
     }
@@ -168,11 +228,17 @@ fn fits(item: &Item, chain: &Chain, strained: bool, forced: bool) -> Vec<Fit> {
 
 impl Layer {
     fn reach(&mut self, new: Situation) {
-        let same = |old: &&mut Situation| old.at == new.at && old.chain == new.chain;
-        let Some(old) = self.situations.iter_mut().find(same) else {
+        let here = self.index.entry(new.key()).or_default();
+        let same = |at: &&usize| {
+            let old = &self.situations[**at];
+            old.at == new.at && old.chain == new.chain
+        };
+        let Some(&at) = here.iter().find(same) else {
+            here.push(self.situations.len());
             self.situations.push(new);
             return;
         };
+        let old = &mut self.situations[at];
         old.edges.extend(new.edges);
         if (new.strain, new.detour_ns) < (old.strain, old.detour_ns) {
             (old.strain, old.detour_ns) = (new.strain, new.detour_ns);
@@ -181,16 +247,24 @@ impl Layer {
         }
     }
 
-    fn cut_to_the_best(&mut self) {
-        if self.situations.len() > MOST_SITUATIONS {
+    fn cut_to_the_best(&mut self, most: usize) {
+        self.index = HashMap::new();
+        if self.situations.len() > most {
             self.situations.sort_by_key(Situation::cost);
-            self.situations.truncate(MOST_SITUATIONS);
+            self.situations.truncate(most);
             self.cut = true;
+            self.crowded = true;
         }
     }
 }
 
 impl Situation {
+    fn key(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.at, &self.chain).hash(&mut hasher);
+        hasher.finish()
+    }
+
     pub(super) fn cost(&self) -> (u32, u64) {
         (self.strain, self.detour_ns)
     }

@@ -35,7 +35,7 @@ impl Settling {
     /// What is there is what the last access left: where that one could not tell for certain (an exchange keeps what
     /// it found, not what it stored), now it is known. So it is for reads in between, and for what can be undone.
     pub(super) fn tell(&mut self, place: Place, content: Content, from: Provenance) {
-        let mut content = content;
+        let (mut content, mut from) = (content, from);
         let here = self.placed.iter_mut().rev().filter(|other| other.place == place);
         for Placed { pending, .. } in here.take_while(|other| is_open(&other.pending.hit)) {
             pending.hit.value = Some(Value::new(content, from));
@@ -48,7 +48,7 @@ impl Settling {
                 };
                 pending.hit.before = Some(Value::new(undone, from));
                 if pending.hit.order_uncertain {
-                    break;
+                    from = Provenance::Memory;
                 }
                 content = undone;
             } else {
@@ -57,15 +57,16 @@ impl Settling {
         }
     }
 
-    /// The hits about which nothing more is going to be told; those up to `old_ns` do not wait for it.
-    pub(super) fn release(&mut self, old_ns: u64) -> Vec<Hit> {
+    /// The hits about which nothing more is going to be told. Those that are old, by their place and time, do not wait
+    /// for it.
+    pub(super) fn release(&mut self, is_old: impl Fn(Place, u64) -> bool) -> Vec<Hit> {
         let mut followed = Vec::new();
         let mut settled = self.placed.len();
         for (at, Placed { place, pending }) in self.placed.iter().enumerate().rev() {
             if followed.contains(place) {
                 continue;
             }
-            if is_open(&pending.hit) && pending.hit.time_ns > old_ns {
+            if is_open(&pending.hit) && !is_old(*place, pending.hit.time_ns) {
                 settled = at;
             }
             followed.push(*place);
@@ -84,7 +85,6 @@ impl Settling {
             let hit = &mut pending.hit;
             match hit.before.filter(Value::is_exact) {
                 Some(found) => hit.order_uncertain |= found.content() != value.content() && !uncertain,
-                None if hit.order_uncertain => {}
                 None => continue_from(&mut pending, value),
             }
         }
@@ -109,10 +109,11 @@ fn is_open(hit: &Hit) -> bool {
 
 /// Has a hit whose values are not certain start from what was there.
 fn continue_from(pending: &mut Pending, there: Value) {
+    let uncertain = pending.hit.order_uncertain;
     let known = |content: Content| {
         let from = match there.from {
-            Provenance::Memory => Provenance::Memory,
-            Provenance::Register | Provenance::Computed => Provenance::Computed,
+            Provenance::Register | Provenance::Computed if !uncertain => Provenance::Computed,
+            _ => Provenance::Memory,
         };
         Some(Value::new(content, from))
     };

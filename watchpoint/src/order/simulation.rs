@@ -10,7 +10,7 @@ use program::RunAddr;
 use program::code::AccessKind;
 
 #[derive(Clone, Copy, Debug)]
-enum Op {
+pub(super) enum Op {
     Load,
     /// `add rax, [x]`: what was read is not in a register afterwards.
     LoadInto,
@@ -24,7 +24,7 @@ enum Op {
 }
 
 /// Operations after which registers tell most values.
-fn told() -> impl Strategy<Value = Op> {
+pub(super) fn told() -> impl Strategy<Value = Op> {
     prop_oneof![
         3 => Just(Op::Load),
         2 => any::<u8>().prop_map(Op::Store),
@@ -35,7 +35,7 @@ fn told() -> impl Strategy<Value = Op> {
 }
 
 /// Operations after which, for many values, one has to look at memory.
-fn any_op() -> impl Strategy<Value = Op> {
+pub(super) fn any_op() -> impl Strategy<Value = Op> {
     prop_oneof![
         4 => told(),
         2 => Just(Op::LoadInto),
@@ -46,23 +46,23 @@ fn any_op() -> impl Strategy<Value = Op> {
 
 /// What really happened: thread, location, operation, when, when it was reported.
 #[derive(Clone, Copy, Debug)]
-struct Event {
-    tid: u32,
+pub(super) struct Event {
+    pub(super) tid: u32,
     location: usize,
     op: Op,
-    time_ns: u64,
+    pub(super) time_ns: u64,
     /// Its thread did not run before this.
-    resumed_ns: u64,
-    report_ns: u64,
+    pub(super) resumed_ns: u64,
+    pub(super) report_ns: u64,
 }
 
-const THREADS: usize = 3;
+pub(super) const THREADS: usize = 3;
 /// So that patience ends in the middle of a run.
-const STEP: u64 = 10_000_000;
-const WINDOW: u64 = 35_000_000;
+pub(super) const STEP: u64 = 10_000_000;
+pub(super) const WINDOW: u64 = 35_000_000;
 
 /// A run: events in their true order, each reported up to `jitter` late. Until then its thread does nothing else.
-fn run(op: impl Strategy<Value = Op>, jitter: u64) -> impl Strategy<Value = Vec<Event>> {
+pub(super) fn run(op: impl Strategy<Value = Op>, jitter: u64) -> impl Strategy<Value = Vec<Event>> {
     let event = (0..THREADS, 0usize..2, op, 0..=jitter);
     prop::collection::vec(event, 1..40).prop_map(|events| {
         let (mut now, mut reported) = (WINDOW, [0; THREADS]);
@@ -153,7 +153,7 @@ impl Event {
 }
 
 /// The hits that the operations would give, in their true order.
-fn hits(events: &[Event]) -> Vec<Pending> {
+pub(super) fn hits(events: &[Event]) -> Vec<Pending> {
     let mut memory = [0u64; 2];
     let one = |(n, event): (u64, &Event)| {
         let before = memory[event.location];
@@ -164,7 +164,7 @@ fn hits(events: &[Event]) -> Vec<Pending> {
 }
 
 /// What a location holds at a time.
-fn content_at(events: &[Event], location: usize, time_ns: u64) -> u64 {
+pub(super) fn content_at(events: &[Event], location: usize, time_ns: u64) -> u64 {
     let so_far = events
         .iter()
         .filter(|event| event.location == location && event.time_ns <= time_ns);
@@ -172,7 +172,7 @@ fn content_at(events: &[Event], location: usize, time_ns: u64) -> u64 {
 }
 
 /// What is seen of both locations when a hit is reported.
-fn looks(events: &[Event], pending: &Pending) -> Vec<Seen> {
+pub(super) fn looks(events: &[Event], pending: &Pending) -> Vec<Seen> {
     let report_ns = pending.hit.time_ns;
     let look = |location| Seen {
         location,
@@ -229,7 +229,7 @@ fn contradiction(hits: &[Hit]) -> Option<&Hit> {
 }
 
 /// Two hits next to each other that both claim their place, and came the other way round in truth.
-fn wrong_claim(hits: &[Hit]) -> Option<(&Hit, &Hit)> {
+pub(super) fn wrong_claim(hits: &[Hit]) -> Option<(&Hit, &Hit)> {
     let writes = |hit: &Hit| hit.access.is_some_and(|access| access.kind.writes());
     let certain = |a: &Hit, b: &Hit| !a.order_uncertain && !b.order_uncertain && (writes(a) || writes(b));
     let claims = |a: &Hit, b: &Hit| certain(a, b) && a.pc > b.pc;

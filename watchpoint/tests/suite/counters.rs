@@ -25,8 +25,8 @@ enum Way {
 }
 use Way::{Attached, Launched};
 
-fn run(way: &str, how: Way, mode: Mode) -> Outcome {
-    let program = Program::compile("counters.c", "-O1");
+fn run(way: &str, how: Way, mode: Mode, options: &str) -> Outcome {
+    let program = Program::compile("counters.c", options);
     let rounds = ROUNDS.to_string();
     let counter = program.global("counter", 8, Trigger::ReadWrite);
     let arguments = [way, &rounds];
@@ -44,21 +44,22 @@ fn writes(hit: &Hit) -> bool {
 
 /// The hits of the four threads, without those of the first one, which prints the result.
 fn of_workers(outcome: &Outcome) -> Vec<&Hit> {
-    let first = outcome.hits.iter().map(|hit| hit.tid).min();
-    let workers = outcome.hits.iter().filter(|hit| Some(hit.tid) != first);
+    let workers = outcome.hits.iter().filter(|hit| hit.tid != outcome.pid.0);
     workers.collect()
 }
 
-/// Each read returns the last write. A thread that was held up between its access and its stop may come out of place;
-/// then its hit, or the one that it comes after, says so.
-fn assert_consistent(hits: &[&Hit]) {
+/// Each read returns the last write. In exact mode that is so whether a place is certain or not: it is known when nobody
+/// is on the way from an access to its report. The other modes assume how long that takes at most; whoever took
+/// longer may come out of place, and then its hit, or the one that it comes after, says so.
+fn assert_consistent(hits: &[&Hit], mode: Mode) {
     let (mut last, mut uncertain) = (0, false);
     for hit in hits {
         let (Some(before), Some(after)) = (hit.before, hit.value) else {
             panic!("a value is not known: {hit:#x?}");
         };
         uncertain |= hit.order_uncertain;
-        assert!(before.bits == last || uncertain, "{last:#x} before {hit:#x?}");
+        let excused = uncertain && mode != Mode::Exact;
+        assert!(before.bits == last || excused, "{last:#x} before {hit:#x?}");
         (last, uncertain) = (after.bits, hit.order_uncertain);
     }
 }
@@ -71,24 +72,21 @@ fn printed(outcome: &Outcome) -> u64 {
         .expect("the program prints a number")
 }
 
-fn check_plain(how: Way, mode: Mode) {
-    let outcome = run("plain", how, mode);
+fn check_plain(how: Way, mode: Mode, options: &str) {
+    let outcome = run("plain", how, mode, options);
     let hits = of_workers(&outcome);
     assert_eq!(outcome.summary.lost, 0);
     assert_eq!(hits.len(), 2 * THREADS * ROUNDS);
     assert_eq!(hits.iter().filter(|hit| writes(hit)).count(), THREADS * ROUNDS);
-    assert_consistent(&hits);
-    assert_eq!(
-        hits.last()
-            .and_then(|hit| hit.value)
-            .expect("the last is known")
-            .bits,
-        printed(&outcome)
-    );
+    assert_consistent(&hits, mode);
+    let last = hits.last().expect("there are many");
+    if mode == Mode::Exact || !last.order_uncertain {
+        assert_eq!(last.value.map(|value| value.bits), Some(printed(&outcome)));
+    }
 }
 
-fn check_atomic(way: &str, how: Way, mode: Mode) {
-    let outcome = run(way, how, mode);
+fn check_atomic(way: &str, how: Way, mode: Mode, options: &str) {
+    let outcome = run(way, how, mode, options);
     let hits = of_workers(&outcome);
     assert_eq!(outcome.summary.lost, 0);
     assert_eq!(hits.len(), THREADS * ROUNDS);
@@ -97,7 +95,7 @@ fn check_atomic(way: &str, how: Way, mode: Mode) {
             .is_some_and(|access| access.atomic && access.kind == AccessKind::ReadWrite)
     };
     assert_eq!(hits.iter().filter(atomic).count(), THREADS * ROUNDS);
-    assert_consistent(&hits);
+    assert_consistent(&hits, mode);
     let ours = outcome.bias..outcome.bias + (1 << 20);
     assert!(
         hits.iter()
@@ -106,71 +104,63 @@ fn check_atomic(way: &str, how: Way, mode: Mode) {
     assert_eq!(printed(&outcome), (THREADS * ROUNDS) as u64);
 }
 
-fn check_exchange(how: Way, mode: Mode) {
-    let outcome = run("exchange", how, mode);
+fn check_exchange(how: Way, mode: Mode, options: &str) {
+    let outcome = run("exchange", how, mode, options);
     let hits = of_workers(&outcome);
     assert_eq!(outcome.summary.lost, 0);
     assert_eq!(hits.iter().filter(|hit| writes(hit)).count(), THREADS * ROUNDS);
-    assert_consistent(&hits);
+    assert_consistent(&hits, mode);
     assert_eq!(printed(&outcome), (THREADS * ROUNDS) as u64);
 }
 
-#[test]
-fn plain_launched() {
-    if !can_watch() {
-        return;
-    }
-    check_plain(Launched, Mode::Exact);
-    check_plain(Launched, Mode::Observe);
-    check_plain(Launched, Mode::Compat);
+fn check_all(how: Way, mode: Mode, options: &str) {
+    check_plain(how, mode, options);
+    check_atomic("increment", how, mode, options);
+    check_atomic("fetch", how, mode, options);
+    check_exchange(how, mode, options);
 }
 
 #[test]
-fn plain_attached() {
+fn exact_launched() {
     if !can_watch() {
         return;
     }
-    check_plain(Attached, Mode::Exact);
-    check_plain(Attached, Mode::Observe);
+    check_all(Launched, Mode::Exact, "-O0");
+    check_all(Launched, Mode::Exact, "-O2");
 }
 
 #[test]
-fn increments_launched() {
+fn exact_attached() {
     if !can_watch() {
         return;
     }
-    check_atomic("increment", Launched, Mode::Exact);
-    check_atomic("fetch", Launched, Mode::Exact);
-    check_atomic("increment", Launched, Mode::Observe);
-    check_atomic("fetch", Launched, Mode::Observe);
+    check_all(Attached, Mode::Exact, "-O0");
+    check_all(Attached, Mode::Exact, "-O2");
 }
 
 #[test]
-fn increments_attached() {
+fn observe_launched() {
     if !can_watch() {
         return;
     }
-    check_atomic("increment", Attached, Mode::Exact);
-    check_atomic("fetch", Attached, Mode::Observe);
+    check_all(Launched, Mode::Observe, "-O1");
 }
 
 #[test]
-fn exchanges_launched() {
+fn observe_attached() {
     if !can_watch() {
         return;
     }
-    check_exchange(Launched, Mode::Exact);
-    check_exchange(Launched, Mode::Observe);
-    check_exchange(Launched, Mode::Compat);
+    check_all(Attached, Mode::Observe, "-O1");
 }
 
 #[test]
-fn exchanges_attached() {
+fn compat_launched() {
     if !can_watch() {
         return;
     }
-    check_exchange(Attached, Mode::Exact);
-    check_exchange(Attached, Mode::Observe);
+    check_plain(Launched, Mode::Compat, "-O1");
+    check_exchange(Launched, Mode::Compat, "-O1");
 }
 
 /// Without a program in the kernel: values are those that registers tell.
@@ -192,10 +182,10 @@ fn plain_observed_by_perf_alone() {
     let mut session = Session::over(Box::new(watcher), &locations, &files);
     let (hits, end) = to_end(&mut session);
     assert_eq!((end, session.summary().lost), (End::Exited(7), 0));
-    let first = hits.iter().map(|hit| hit.tid).min();
-    let workers: Vec<&Hit> = hits.iter().filter(|hit| Some(hit.tid) != first).collect();
+    let first = session.pid().0;
+    let workers: Vec<&Hit> = hits.iter().filter(|hit| hit.tid != first).collect();
     assert_eq!(workers.len(), 2 * THREADS * ROUNDS);
-    assert_consistent(&workers);
+    assert_consistent(&workers, Mode::Observe);
 }
 
 /// Nobody reads the ring while it overflows: what does not fit is counted.

@@ -57,6 +57,7 @@ impl Program {
 
 /// What a watched run gave.
 pub struct Outcome {
+    pub pid: Pid,
     pub hits: Vec<Hit>,
     pub end: End,
     pub output: String,
@@ -87,6 +88,7 @@ pub fn launch(program: &Program, arguments: &[&str], locations: Vec<WatchSpec>, 
     let modules = session.code().modules().expect("the process had modules");
     let bias = modules.executable().and_then(|module| module.mapped.bias);
     Outcome {
+        pid: session.pid(),
         hits,
         end,
         output,
@@ -133,6 +135,7 @@ pub fn attach(program: &Program, arguments: &[&str], locations: Vec<WatchSpec>, 
     let modules = session.code().modules().expect("the process had modules");
     let bias = modules.executable().and_then(|module| module.mapped.bias);
     Outcome {
+        pid: session.pid(),
         hits,
         end: End::Exited(output.status.code().expect("it ended by itself")),
         output: String::from_utf8_lossy(&output.stdout).into_owned(),
