@@ -16,7 +16,7 @@ use program::elf::Elf;
 use program::{LinkAddr, RunAddr};
 use traced::compile;
 use tracee::process::{ExitWatch, Memory, ModuleMap, Process};
-use tracee::ptrace::{Launch, Stream, Tracer, on_own_thread};
+use tracee::ptrace::{End, Launch, Stream, Tracer, on_own_thread};
 use tracee::{MappedFile, Pid};
 
 /// A running `modules.c`.
@@ -239,7 +239,24 @@ fn the_end_of_a_foreign_process_is_seen() {
     child.kill().unwrap();
     assert!(watch.wait(traced::LONG).unwrap());
     assert!(Process::new(pid).is_zombie().unwrap());
+    let killed = End::Killed {
+        signal: failure::Signal(libc::SIGKILL),
+        core_dumped: false,
+    };
+    assert_eq!(watch.how(), killed);
     child.wait().unwrap();
     assert!(watch.wait(std::time::Duration::ZERO).unwrap());
+    // Kernels before 6.15 tell only the parent then.
+    assert!([killed, End::Unknown].contains(&watch.how()));
     assert!(ExitWatch::of(pid).is_err());
+}
+
+#[test]
+fn how_a_foreign_process_ended_is_seen() {
+    let mut child = Command::new("sh").args(["-c", "exit 7"]).spawn().unwrap();
+    let watch = ExitWatch::of(Pid(child.id())).unwrap();
+    assert!(watch.wait(traced::LONG).unwrap());
+    assert_eq!(watch.how(), End::Exited(7));
+    child.wait().unwrap();
+    assert!([End::Exited(7), End::Unknown].contains(&watch.how()));
 }

@@ -1,11 +1,13 @@
 //! The end of a process that is not ours to wait for.
 
+use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
 use super::error::ProcessError;
 use crate::ids::Pid;
+use crate::ptrace::End;
 
 /// Tells when a process has ended, whoever its parent is. Its number cannot be taken by another meanwhile.
 #[derive(Debug)]
@@ -76,4 +78,54 @@ impl ExitWatch {
             }
         }
     }
+
+    /// How the process ended, once it has, as far as others than its parent get to know: while it is a zombie its
+    /// statistics say it to whoever may trace it, and when its parent has taken it, since Linux 6.15, the
+    /// descriptor does.
+    #[must_use]
+    pub fn how(&self) -> End {
+        // A zombie may be taken between the two: then the second knows.
+        let status = zombie_status(self.pid).or_else(|| self.taken_status());
+        status.map_or(End::Unknown, End::of_status)
+    }
+
+    fn taken_status(&self) -> Option<i32> {
+        let mut info = PidfdInfo {
+            mask: PIDFD_INFO_EXIT,
+            ..PidfdInfo::default()
+        };
+        // SAFETY: the kernel writes at most as many bytes as the request's number says, which are those of `info`.
+        let done = unsafe { libc::ioctl(self.file.as_raw_fd(), PIDFD_GET_INFO, &raw mut info) };
+        (done == 0 && info.mask & PIDFD_INFO_EXIT != 0).then_some(info.exit_code)
+    }
 }
+
+/// The wait status of a zombie.
+fn zombie_status(pid: Pid) -> Option<i32> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in brackets, may have anything in it.
+    let (_, rest) = text.rsplit_once(')')?;
+    let mut fields = rest.split_ascii_whitespace();
+    let is_zombie = fields.next() == Some("Z");
+    // The 52nd of all; the state was the third.
+    let status = fields.nth(48)?.parse().ok();
+    status.filter(|_| is_zombie)
+}
+
+/// `struct pidfd_info` as it was first (`PIDFD_INFO_SIZE_VER0`); the exit code was in its reserved word from Linux 6.15.
+#[repr(C)]
+#[derive(Default)]
+struct PidfdInfo {
+    mask: u64,
+    cgroup: u64,
+    pid: u32,
+    tgid: u32,
+    ppid: u32,
+    user_and_group: [u32; 8],
+    exit_code: i32,
+}
+
+const PIDFD_INFO_EXIT: u64 = 1 << 3;
+/// `_IOWR(0xff, 11, struct pidfd_info)`.
+const PIDFD_GET_INFO: libc::c_ulong =
+    3 << 30 | (size_of::<PidfdInfo>() as libc::c_ulong) << 16 | 0xff << 8 | 11;

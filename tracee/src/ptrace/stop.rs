@@ -66,6 +66,22 @@ pub enum End {
     Unknown,
 }
 
+impl End {
+    /// What a wait status says.
+    pub(crate) fn of_status(status: i32) -> Self {
+        if libc::WIFEXITED(status) {
+            Self::Exited(libc::WEXITSTATUS(status))
+        } else if libc::WIFSIGNALED(status) {
+            Self::Killed {
+                signal: Signal(libc::WTERMSIG(status)),
+                core_dumped: libc::WCOREDUMP(status),
+            }
+        } else {
+            Self::Unknown
+        }
+    }
+}
+
 impl Stop {
     /// Whether the thread waits to be resumed.
     #[must_use]
@@ -97,14 +113,8 @@ pub(super) enum Event {
 
 impl Waited {
     pub(super) fn of(status: i32) -> Self {
-        if libc::WIFEXITED(status) {
-            return Self::Ended(End::Exited(libc::WEXITSTATUS(status)));
-        }
-        if libc::WIFSIGNALED(status) {
-            return Self::Ended(End::Killed {
-                signal: Signal(libc::WTERMSIG(status)),
-                core_dumped: libc::WCOREDUMP(status),
-            });
+        if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
+            return Self::Ended(End::of_status(status));
         }
         let signal = libc::WSTOPSIG(status);
         match status >> 16 {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tracee::perf::{PerfError, ProbeEnd, ProbeFile, ProbeTarget, Uprobe};
 use tracee::process::{ExitWatch, Memory, ModuleMap};
-use tracee::ptrace::{End, TraceError, check_target};
+use tracee::ptrace::{TraceError, check_target};
 use tracee::{Pid, monotonic_ns};
 
 use super::source::Source;
@@ -161,8 +161,7 @@ impl Attached {
         }
         self.ended = true;
         let mut events = self.counted();
-        // Only its parent gets to know how.
-        events.push(Event::Ended(End::Unknown));
+        events.push(Event::Ended(self.exit.how()));
         Ok(events)
     }
 

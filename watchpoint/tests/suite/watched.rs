@@ -130,14 +130,19 @@ pub fn attach(program: &Program, arguments: &[&str], locations: Vec<WatchSpec>, 
     assert_eq!(session.mode(), mode);
     let mut stdin = child.stdin.take().expect("it was asked for");
     stdin.write_all(b"\n").expect("the program reads");
-    let (hits, _) = to_end(&mut session);
+    // Nobody has taken its status yet, so that it can be seen in every mode.
+    let (hits, end) = to_end(&mut session);
     let output = child.wait_with_output().expect("the program ends");
+    assert_eq!(
+        end,
+        End::Exited(output.status.code().expect("it ended by itself"))
+    );
     let modules = session.code().modules().expect("the process had modules");
     let bias = modules.executable().and_then(|module| module.mapped.bias);
     Outcome {
         pid: session.pid(),
         hits,
-        end: End::Exited(output.status.code().expect("it ended by itself")),
+        end,
         output: String::from_utf8_lossy(&output.stdout).into_owned(),
         summary: session.summary(),
         bias: bias.unwrap_or(0),
