@@ -58,6 +58,8 @@ pub struct SoftwarePt {
     refused: BTreeSet<Pc>,
     layout: Layout,
     live: Option<Live>,
+    /// The program failed: what its threads do until it is gone is not recorded any more.
+    over: bool,
     recording: Recording,
 }
 
@@ -105,6 +107,7 @@ impl SoftwarePt {
             unread,
             refused,
             live: None,
+            over: false,
             recording: Recording::empty(Source::SoftwarePt, Clock::Monotonic),
         }
     }
@@ -193,6 +196,10 @@ impl SoftwarePt {
     /// When modules that were mapped meanwhile cannot be probed.
     pub fn drain(&mut self) -> Result<(), TrackError> {
         let Some(live) = &mut self.live else { return Ok(()) };
+        if self.over {
+            live.ring.read(|_| ());
+            return Ok(());
+        }
         let mut hits = Vec::new();
         live.ring.read(|hit| hits.push(hit));
         let mut looked = false;
@@ -327,10 +334,10 @@ impl SoftwarePt {
         let _unprobed = self.drain();
         if let Some(live) = &mut self.live {
             let lost = live.ring.lost();
-            if lost > live.lost {
+            if lost > live.lost && !self.over {
                 live.lose(lost);
             }
-            self.recording.counts.lost = lost;
+            self.recording.counts.lost = live.lost;
             self.recording.counts.probes = live.probed.len() as u64;
         }
         self.close_space();
@@ -529,6 +536,9 @@ impl Tracker for SoftwarePt {
             // Somebody's trap, whom it does not interrupt.
             return Ok(Handled::Passed);
         }
+        if self.over {
+            return Ok(Handled::Passed);
+        }
         let registers = tracer.registers(stop.tid);
         let limit = self.options.bytes_per_thread;
         if let (Some(live), Ok(registers)) = (&mut self.live, registers)
@@ -543,6 +553,9 @@ impl Tracker for SoftwarePt {
     }
 
     fn exiting(&mut self, tracer: &mut Tracer<Launched>, tid: Tid) -> Result<(), TrackError> {
+        if self.over {
+            return Ok(());
+        }
         if let Ok(registers) = tracer.registers(tid) {
             self.drain()?;
             self.end_thread(tid, registers.rip);
@@ -559,6 +572,9 @@ impl Tracker for SoftwarePt {
     }
 
     fn failing(&mut self, tracer: &mut Tracer<Launched>, _: &Report) -> Result<(), TrackError> {
+        if self.over {
+            return Ok(());
+        }
         self.drain()?;
         let pid = tracer.pid();
         let threads: Vec<Tid> = tracer
@@ -571,6 +587,7 @@ impl Tracker for SoftwarePt {
                 self.end_thread(tid, registers.rip);
             }
         }
+        self.over = true;
         Ok(())
     }
 

@@ -38,6 +38,8 @@ pub struct SingleStep {
     armed: Option<Armed>,
     threads: BTreeMap<Tid, Thread>,
     order: Vec<Tid>,
+    /// The program failed: what its threads do until it is gone is not recorded any more.
+    over: bool,
     recording: Recording,
 }
 
@@ -85,6 +87,7 @@ impl SingleStep {
             armed: None,
             threads: BTreeMap::new(),
             order: Vec::new(),
+            over: false,
             recording: Recording::empty(Source::SingleStep, Clock::Monotonic),
         };
         let ids: BTreeSet<ModuleId> = plan.ranges.iter().map(|range| range.module).collect();
@@ -250,6 +253,7 @@ impl SingleStep {
         let executed = self.instruction(from).filter(|_| from != to);
         let is_inside = self.instruction(to).is_some();
         let time = monotonic_ns();
+        let over = self.over;
         let thread = self.thread(tid);
         if let Some(back) = thread.away_from {
             thread.at = Some(to);
@@ -259,7 +263,7 @@ impl SingleStep {
         match executed {
             Some(instruction) if leads_to(&instruction, to) => {
                 thread.at = is_inside.then_some(to);
-                if traced {
+                if traced && !over {
                     thread.executed(&instruction, to, to_traced, time);
                 }
             }
@@ -385,15 +389,35 @@ impl Tracker for SingleStep {
     }
 
     fn failing(&mut self, tracer: &mut Tracer<Launched>, _: &Report) -> Result<(), TrackError> {
-        let tids: Vec<Tid> = self.threads.keys().copied().collect();
+        if self.over {
+            return Ok(());
+        }
+        let pid = tracer.pid();
+        let tids: Vec<Tid> = tracer
+            .threads()
+            .filter(|(of, _)| *of == pid)
+            .map(|(_, tid)| tid)
+            .collect();
         for tid in tids {
             let Ok(registers) = tracer.registers(tid) else {
                 continue;
             };
-            if let Some(from) = self.threads.get(&tid).and_then(|thread| thread.at) {
+            let at = self.threads.get(&tid).and_then(|thread| thread.at);
+            // One that was caught and then interrupted with everybody else gets its signal only later.
+            let gate = self.gate(tid).filter(|_| at.is_none());
+            if let Some(gate) = gate {
+                self.come_to(tid, gate);
+            }
+            if let Some(from) = at.or(gate) {
                 self.advance(tid, from, registers.rip);
             }
         }
+        for thread in self.threads.values_mut() {
+            if let Some(at) = thread.away_from.or(thread.at) {
+                thread.off_before(at);
+            }
+        }
+        self.over = true;
         Ok(())
     }
 }

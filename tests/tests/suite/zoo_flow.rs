@@ -1,7 +1,7 @@
 //! Every program of the zoo, at both levels: what probes record of its control flow is what a tracer sees that goes
 //! one instruction at a time, in the same run; and both decoders read the same out of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
@@ -12,8 +12,9 @@ use failsketch_tests::{skip, zoo};
 use failure::FailOn;
 use failure::image::Limits;
 use program::{ModuleId, Pc, Program, RunAddr};
+use pt_driver_client::code::{BlockId, Blocks};
 use pt_driver_client::config::Config;
-use pt_driver_client::flow::Gap;
+use pt_driver_client::flow::{Consumer, Decoder, FlowEvent, Gap, Part, ThreadFlow};
 use pt_driver_client::recorder::software::{Options, SoftwarePt};
 use pt_driver_client::recorder::step::SingleStep;
 use pt_driver_client::recorder::{ControlFlow, Recorder as _, Recording, Source, What, choose};
@@ -182,6 +183,29 @@ impl Instructions for Read {
     }
 }
 
+/// What our decoder says that ran, instruction by instruction.
+#[derive(Default)]
+struct Ran(Vec<u64>);
+
+impl Consumer for Ran {
+    const EVENTS: bool = false;
+
+    fn blocks(&mut self, code: &Blocks<'_>, blocks: &[BlockId]) {
+        for &id in blocks {
+            let block = code.block(id);
+            self.0.extend(code.addresses(block.start, block.instructions));
+        }
+    }
+
+    fn part(&mut self, code: &Blocks<'_>, part: Part) {
+        self.0.extend(code.addresses(part.start, part.instructions));
+    }
+
+    fn gap(&mut self, gap: Gap) {
+        panic!("our decoder finds a gap in what was recorded: {gap:?}");
+    }
+}
+
 /// Reads a recording with both decoders, which must agree.
 fn read(program: &Program<'_>, plan: &Plan, recording: &Recording) -> Result<BTreeMap<Tid, Read>, String> {
     let source = recording.source;
@@ -203,10 +227,13 @@ fn read(program: &Program<'_>, plan: &Plan, recording: &Recording) -> Result<BTr
         if let Some(addr) = outside {
             return Err(format!("{source}: {addr:#x} is outside of the plan's ranges"));
         }
-        let starts: Vec<u64> = blocks(&flow);
-        let missed = starts.iter().find(|start| !read.instructions.contains(start));
-        if let Some(start) = missed {
-            return Err(format!("{source}: libipt does not see the block at {start:#x}"));
+        let mut ran = Ran::default();
+        Decoder::new(&image).decode(&thread.bytes, &mut ran);
+        let which = format!("{source}: instructions by our decoder and libipt");
+        differ(&which, thread.tid, &ran.0, &read.instructions)?;
+        let starts = ran.0.iter().copied().collect::<BTreeSet<u64>>();
+        if let Some(start) = blocks(&flow).find(|start| !starts.contains(start)) {
+            return Err(format!("{source}: nothing ran at the block {start:#x}"));
         }
         read.branches = flow.branches().map(|branch| (branch.pc, branch.to)).collect();
         if !thread.bytes.is_empty() {
@@ -216,11 +243,9 @@ fn read(program: &Program<'_>, plan: &Plan, recording: &Recording) -> Result<BTr
     Ok(all)
 }
 
-fn blocks(flow: &pt_driver_client::flow::ThreadFlow) -> Vec<u64> {
-    use pt_driver_client::flow::FlowEvent;
-    let blocks = flow.events.iter().filter_map(|event| match event {
+fn blocks(flow: &ThreadFlow) -> impl Iterator<Item = u64> {
+    flow.events.iter().filter_map(|event| match event {
         FlowEvent::Block { start, .. } => Some(*start),
         _ => None,
-    });
-    blocks.collect()
+    })
 }
