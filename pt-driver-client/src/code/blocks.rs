@@ -88,9 +88,14 @@ pub(crate) struct Hot {
     pub(super) list: u32,
     pub(super) listed: u8,
     pub end: End,
-    /// There are calls in the chain.
-    pub calls: bool,
+    /// How many calls there are in the chain: none, one, or [`MANY_CALLS`].
+    pub calls: u8,
+    /// The block that ends with the first of them.
+    pub call: u32,
 }
+
+/// More than one call in a chain.
+pub(crate) const MANY_CALLS: u8 = 2;
 
 /// The rest of a block, packed: how much memory the first decode touches is a large part of its time.
 #[derive(Debug, Clone, Copy)]
@@ -107,6 +112,33 @@ pub(super) struct Rest {
     pub(super) kind: Kind,
     /// One of its instructions writes CR3.
     pub(super) writes_cr3: bool,
+}
+
+impl Hot {
+    /// Nothing is known of its chain yet.
+    pub(super) const UNKNOWN: Self = Self {
+        next: [UNKNOWN; 2],
+        after: UNKNOWN,
+        list: 0,
+        listed: 0,
+        end: End::Endless,
+        calls: 0,
+        call: UNKNOWN,
+    };
+
+    /// Its chain is short enough to be listed.
+    #[inline]
+    pub(crate) fn is_listed(&self) -> bool {
+        self.listed > 0
+    }
+}
+
+impl Rest {
+    /// See [`Blocks::is_remembered`].
+    #[inline]
+    pub(super) fn is_remembered(&self) -> bool {
+        self.kind == Kind::IndirectCall || self.kind == Kind::Call && self.displacement != 0
+    }
 }
 
 /// [`Exit`] without addresses.
@@ -198,8 +230,7 @@ impl<'a> Blocks<'a> {
     /// Whether a return can come back behind a block. A call of the next instruction only reads its own address.
     #[inline]
     pub(crate) fn is_remembered(&self, id: u32) -> bool {
-        let rest = &self.rest[id as usize];
-        rest.kind == Kind::IndirectCall || rest.kind == Kind::Call && rest.displacement != 0
+        self.rest[id as usize].is_remembered()
     }
 
     /// The address of a block's first instruction.
@@ -265,9 +296,9 @@ impl<'a> Blocks<'a> {
     /// The block that starts at an address.
     #[inline]
     pub(crate) fn at(&mut self, start: u64) -> u32 {
-        match self.index.get(start, &self.starts) {
-            UNKNOWN => self.build(start),
-            id => id,
+        match self.index.find(start, &self.starts) {
+            Ok(id) => id,
+            Err(free) => self.build(start, free),
         }
     }
 
@@ -319,7 +350,7 @@ impl<'a> Blocks<'a> {
     fn find_after_branch(&mut self, head: u32, taken: bool) -> u32 {
         let last = self.last(head);
         let rest = &self.rest[last as usize];
-        let displacement = if taken { rest.displacement } else { 0 };
+        let displacement = rest.displacement & -i32::from(taken);
         let target = self.end_of(last).wrapping_add_signed(displacement.into());
         let next = self.at(target);
         self.hot[last as usize].next[usize::from(taken)] = next;

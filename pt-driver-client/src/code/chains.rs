@@ -1,8 +1,9 @@
 //! Code is read: blocks, and the chains that they make.
 
-use super::blocks::{BlockId, Blocks, End, Hot, Kind, Rest, UNKNOWN, read};
+use super::blocks::{BlockId, Blocks, End, Hot, Kind, MANY_CALLS, Rest, UNKNOWN, read};
+use super::index::Free;
 use super::length::{self, Class, Insn};
-use super::opcodes::simple_length;
+use super::quick::Quick;
 use crate::packet::ExecMode;
 
 /// Blocks end here at the latest, so that code entered at many places is not read to its end for each of them.
@@ -14,31 +15,34 @@ const LISTED: usize = 16;
 impl Blocks<'_> {
     /// Reads the block at an address, and its chain.
     #[cold]
-    pub(super) fn build(&mut self, start: u64) -> u32 {
+    pub(super) fn build(&mut self, start: u64, free: Free) -> u32 {
         let first = self.rest.len() as u32;
-        let mut next = start;
+        let (mut next, mut free) = (start, free);
         let (end, joined) = loop {
-            let id = self.read_block(next);
-            let rest = &self.rest[id as usize];
-            if let Some(end) = ends_chain(rest.kind) {
-                if id == first {
-                    self.list_alone(id, end);
+            let rest = self.read_block(next);
+            if let Some(end) = ENDS[rest.kind as usize] {
+                if self.rest.len() as u32 == first {
+                    let id = self.push_alone(next, free, rest, end);
                     self.split_loop(id);
                     return id;
                 }
+                self.push(next, free, rest, Hot::UNKNOWN);
                 break (end, UNKNOWN);
             }
+            let id = self.push(next, free, rest, Hot::UNKNOWN);
             next = next.wrapping_add(rest.size.into());
             next = next.wrapping_add_signed(rest.displacement.into());
-            let known = self.index.get(next, &self.starts);
-            if known == UNKNOWN {
-                self.rest[id as usize].tail = id + 1;
-            } else if known < first {
-                self.rest[id as usize].tail = known;
-                break (self.hot[known as usize].end, known);
-            } else {
+            match self.index.find(next, &self.starts) {
+                Err(slot) => {
+                    self.rest[id as usize].tail = id + 1;
+                    free = slot;
+                }
+                Ok(known) if known < first => {
+                    self.rest[id as usize].tail = known;
+                    break (self.hot[known as usize].end, known);
+                }
                 // One of the blocks that are being read: the chain bites its own tail.
-                break (End::Endless, UNKNOWN);
+                Ok(_) => break (End::Endless, UNKNOWN),
             }
         };
         self.link(first as usize, end, joined);
@@ -54,7 +58,8 @@ impl Blocks<'_> {
             joined => self.chain(joined).len(),
         };
         let listable = end != End::Endless && (joined == UNKNOWN || shared > 0);
-        let mut calls = joined != UNKNOWN && self.hot[joined as usize].calls;
+        let after = self.hot.get(joined as usize);
+        let (mut calls, mut call) = after.map_or((0, UNKNOWN), |hot| (hot.calls, hot.call));
         let listed_from = (last + shared).saturating_sub(LISTED).max(first);
         if listable {
             (listed_from..last).for_each(|id| self.lists.push(BlockId(id as u32)));
@@ -64,9 +69,11 @@ impl Blocks<'_> {
             }
         }
         for id in (first..last).rev() {
-            calls |= self.is_remembered(id as u32);
+            if self.is_remembered(id as u32) {
+                (calls, call) = ((calls + 1).min(MANY_CALLS), id as u32);
+            }
             let hot = &mut self.hot[id];
-            hot.calls = calls;
+            (hot.calls, hot.call) = (calls, call);
             hot.end = end;
             if listable && id >= listed_from {
                 hot.list = (list + id - listed_from) as u32;
@@ -83,14 +90,14 @@ impl Blocks<'_> {
         let (to_last, to_start) = (i64::from(rest.size - rest.last), i64::from(rest.size));
         if rest.kind == Kind::Cond && (to_last..to_start).contains(&back) {
             let target = self.end_of(id).wrapping_add_signed(-back);
-            if self.index.get(target, &self.starts) == UNKNOWN {
-                self.split(id, target);
+            if let Err(free) = self.index.find(target, &self.starts) {
+                self.split(id, target, free);
             }
         }
     }
 
     #[cold]
-    fn split(&mut self, id: u32, target: u64) {
+    fn split(&mut self, id: u32, target: u64, free: Free) {
         let whole = self.rest[id as usize];
         let start = self.starts[id as usize];
         let before = self
@@ -104,43 +111,39 @@ impl Blocks<'_> {
                 size: whole.size - skipped,
                 ..whole
             };
-            let id = self.push(target, rest);
-            self.list_alone(id, End::Cond);
+            self.push_alone(target, free, rest, End::Cond);
         }
     }
 
-    /// A block that is a whole chain.
+    /// Adds a block that is a whole chain.
     #[inline]
-    fn list_alone(&mut self, id: u32, end: End) {
-        let calls = self.is_remembered(id);
-        let hot = &mut self.hot[id as usize];
-        hot.list = self.lists.end() as u32;
-        hot.listed = 1;
-        hot.end = end;
-        hot.calls = calls;
+    fn push_alone(&mut self, start: u64, free: Free, rest: Rest, end: End) -> u32 {
+        let id = self.rest.len() as u32;
+        let hot = Hot {
+            list: self.lists.end() as u32,
+            listed: 1,
+            end,
+            calls: u8::from(rest.is_remembered()),
+            call: id,
+            ..Hot::UNKNOWN
+        };
         self.lists.push(BlockId(id));
+        self.push(start, free, rest, hot)
     }
 
     #[inline]
-    fn push(&mut self, start: u64, rest: Rest) -> u32 {
+    fn push(&mut self, start: u64, free: Free, rest: Rest, hot: Hot) -> u32 {
         let id = self.rest.len() as u32;
         self.rest.push(rest);
         self.starts.push(start);
-        self.hot.push(Hot {
-            next: [UNKNOWN; 2],
-            after: UNKNOWN,
-            list: 0,
-            listed: 0,
-            end: End::Endless,
-            calls: false,
-        });
-        self.index.insert(start, id, &self.starts);
+        self.hot.push(hot);
+        self.index.insert(start, free, id, &self.starts);
         id
     }
 
     /// Reads the instructions of one block.
     #[inline]
-    fn read_block(&mut self, start: u64) -> u32 {
+    fn read_block(&mut self, start: u64) -> Rest {
         let bytes = self.image.from(start, &mut self.hint);
         // Blocks that begin here or behind are others.
         let border = (BORDER - start % BORDER) as usize;
@@ -148,17 +151,25 @@ impl Blocks<'_> {
         let mut writes_cr3 = false;
         let long = self.mode == ExecMode::Bits64;
         let (kind, displacement) = loop {
-            let window = bytes.get(offset..).and_then(<[u8]>::first_chunk);
-            if long && let Some(length) = window.and_then(simple_length) {
+            let window: Option<&[u8; 16]> = bytes.get(offset..).and_then(<[u8]>::first_chunk);
+            let quick = window.filter(|_| long).map(|window| {
+                let [b0, b1, b2, b3, b4, b5, b6, b7, ..] = *window;
+                Quick::of([b0, b1, b2, b3, b4, b5, b6, b7])
+            });
+            if let Some(quick) = quick
+                && quick.is_plain()
+            {
                 count += 1;
                 last = offset;
-                offset += usize::from(length);
+                offset += usize::from(quick.length);
                 if offset >= border {
                     break (Kind::Falls, 0);
                 }
                 continue;
             }
-            let insn = match window.and_then(|window| length::decode_window(window, self.mode)) {
+            let insn = quick.and_then(|quick| quick.behind_prefix().insn());
+            let insn = insn.or_else(|| length::decode_any(window?, self.mode));
+            let insn = match insn {
                 Some(insn) => insn,
                 None => match self.read_at_border(start.wrapping_add(offset as u64)) {
                     Ok(insn) => insn,
@@ -169,8 +180,8 @@ impl Blocks<'_> {
             last = offset;
             offset += usize::from(insn.length);
             if insn.class != Class::Other {
-                if let Some(kind) = kind_of(insn.class) {
-                    break (kind, insn.displacement);
+                if insn.class != Class::MovCr3 {
+                    break (KINDS[insn.class as usize], insn.displacement);
                 }
                 writes_cr3 = true;
             }
@@ -180,7 +191,7 @@ impl Blocks<'_> {
         };
         self.writes_cr3 |= writes_cr3;
         // At most the distance to the border and one instruction.
-        let rest = Rest {
+        Rest {
             displacement,
             tail: UNKNOWN,
             instructions: count,
@@ -188,8 +199,7 @@ impl Blocks<'_> {
             size: offset as u16,
             kind,
             writes_cr3,
-        };
-        self.push(start, rest)
+        }
     }
 
     /// One instruction close to the end of its piece, or the reason why there is none.
@@ -205,27 +215,30 @@ impl Blocks<'_> {
     }
 }
 
-fn kind_of(class: Class) -> Option<Kind> {
-    Some(match class {
-        Class::Other | Class::MovCr3 => return None,
-        Class::Jump => Kind::Jump,
-        Class::Call => Kind::Call,
-        Class::Cond => Kind::Cond,
-        Class::IndirectJump => Kind::IndirectJump,
-        Class::IndirectCall => Kind::IndirectCall,
-        Class::Return => Kind::Return,
-        Class::Far => Kind::Far,
-    })
-}
+/// How a block ends with an instruction, by [`Class`]. Which comes next is hard to foresee: it is looked up, not
+/// branched on.
+const KINDS: [Kind; 9] = {
+    let mut kinds = [Kind::Falls; 9];
+    kinds[Class::Jump as usize] = Kind::Jump;
+    kinds[Class::Call as usize] = Kind::Call;
+    kinds[Class::Cond as usize] = Kind::Cond;
+    kinds[Class::IndirectJump as usize] = Kind::IndirectJump;
+    kinds[Class::IndirectCall as usize] = Kind::IndirectCall;
+    kinds[Class::Return as usize] = Kind::Return;
+    kinds[Class::Far as usize] = Kind::Far;
+    kinds
+};
 
-/// How a chain ends that ends with such a block. One that does not goes on at the block's end plus its displacement.
-fn ends_chain(kind: Kind) -> Option<End> {
-    match kind {
-        Kind::Jump | Kind::Call | Kind::Falls => None,
-        Kind::Cond => Some(End::Cond),
-        Kind::Return => Some(End::Return),
-        Kind::IndirectJump | Kind::IndirectCall | Kind::Far => Some(End::Indirect),
-        Kind::NoCode => Some(End::NoCode),
-        Kind::NotAnInstruction => Some(End::NotAnInstruction),
-    }
-}
+/// How a chain ends that ends with such a block, by [`Kind`]. One that does not goes on at the block's end plus its
+/// displacement.
+const ENDS: [Option<End>; 10] = {
+    let mut ends = [None; 10];
+    ends[Kind::Cond as usize] = Some(End::Cond);
+    ends[Kind::Return as usize] = Some(End::Return);
+    ends[Kind::IndirectJump as usize] = Some(End::Indirect);
+    ends[Kind::IndirectCall as usize] = Some(End::Indirect);
+    ends[Kind::Far as usize] = Some(End::Indirect);
+    ends[Kind::NoCode as usize] = Some(End::NoCode);
+    ends[Kind::NotAnInstruction as usize] = Some(End::NotAnInstruction);
+    ends
+};

@@ -5,15 +5,19 @@ use super::blocks::UNKNOWN;
 /// A table of the blocks, by where they start.
 #[derive(Debug)]
 pub struct Index {
-    /// A power of two of slots, at most three quarters of them taken.
+    /// A power of two of slots, at most half of them taken: few lookups need a second look, which is hard to foresee.
     slots: Vec<u32>,
     shift: u32,
     taken: usize,
 }
 
+/// Where a block would be that is not there.
+#[derive(Debug, Clone, Copy)]
+pub struct Free(usize);
+
 impl Default for Index {
     fn default() -> Self {
-        let bits = 12;
+        let bits = 13;
         Self {
             slots: vec![UNKNOWN; 1 << bits],
             shift: u64::BITS - bits,
@@ -28,27 +32,32 @@ impl Index {
         (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
     }
 
+    /// The block at an address, or where it would be.
     #[inline]
-    /// The block at an address, or [`UNKNOWN`].
-    pub fn get(&self, address: u64, starts: &[u64]) -> u32 {
+    pub fn find(&self, address: u64, starts: &[u64]) -> Result<u32, Free> {
         let mask = self.slots.len() - 1;
-        let mut slot = self.slot(address);
+        let mut slot = self.slot(address) & mask;
         loop {
-            let id = self.slots[slot & mask];
-            if id == UNKNOWN || starts[id as usize] == address {
-                return id;
+            let id = self.slots[slot];
+            if id == UNKNOWN {
+                return Err(Free(slot));
             }
-            slot += 1;
+            if starts[id as usize] == address {
+                return Ok(id);
+            }
+            slot = (slot + 1) & mask;
         }
     }
 
-    /// Adds the block at an address; `starts` has it and all before.
+    /// Adds the block at an address that was not found, and nothing was added since; `starts` has it and all before.
     #[inline]
-    pub fn insert(&mut self, address: u64, id: u32, starts: &[u64]) {
-        if (self.taken + 1) * 4 > self.slots.len() * 3 {
+    pub fn insert(&mut self, address: u64, Free(slot): Free, id: u32, starts: &[u64]) {
+        if (self.taken + 1) * 2 > self.slots.len() {
             self.grow(starts);
+            self.place(address, id);
+        } else {
+            self.slots[slot] = id;
         }
-        self.place(address, id);
         self.taken += 1;
     }
 

@@ -3,7 +3,8 @@
 //! A full decoder (operands, mnemonics) costs five times as much, and the first decode of a trace is mostly this.
 //! Like libipt, it does not ask whether an opcode exists: code that ran does.
 
-use super::opcodes::{IMM_Z, IMM8, IMM16, MODRM, ONE_BYTE, SPECIAL, TWO_BYTE, simple};
+use super::opcodes::{IMM_Z, IMM8, IMM16, MODRM, ONE_BYTE, SPECIAL, TWO_BYTE};
+use super::quick::Quick;
 use crate::packet::ExecMode;
 
 /// The longest instruction.
@@ -59,12 +60,17 @@ pub fn decode(bytes: &[u8], mode: ExecMode) -> Option<Insn> {
 
 /// The instruction at the start of a window: the same, without a look at how many bytes there are.
 #[inline]
-pub(super) fn decode_window(window: &[u8; 16], mode: ExecMode) -> Option<Insn> {
-    if mode == ExecMode::Bits64
-        && let Some(insn) = simple(window)
-    {
-        return Some(insn);
-    }
+fn decode_window(window: &[u8; 16], mode: ExecMode) -> Option<Insn> {
+    let [b0, b1, b2, b3, b4, b5, b6, b7, ..] = *window;
+    let quick = Quick::of([b0, b1, b2, b3, b4, b5, b6, b7]).behind_prefix().insn();
+    quick
+        .filter(|_| mode == ExecMode::Bits64)
+        .or_else(|| decode_any(window, mode))
+}
+
+/// The same, for what is not read quickly.
+#[inline]
+pub(super) fn decode_any(window: &[u8; 16], mode: ExecMode) -> Option<Insn> {
     let end = MAX_LENGTH;
     Window { bytes: window, end }.decode(mode)
 }

@@ -44,10 +44,18 @@ impl Batch {
             && let (Some(to), Some(from)) = (to.first_chunk_mut::<PADDING>(), blocks.first_chunk::<PADDING>())
         {
             *to = *from;
+            self.count += count;
         } else {
-            to[..count].copy_from_slice(&blocks[..count]);
+            self.extend_many(&blocks[..count]);
         }
-        self.count += count;
+    }
+
+    /// Apart, or the compiler makes one copy of both, of a length that is not known.
+    #[cold]
+    #[inline(never)]
+    fn extend_many(&mut self, blocks: &[BlockId]) {
+        self.blocks[self.count..][..blocks.len()].copy_from_slice(blocks);
+        self.count += blocks.len();
     }
 
     /// Where the next block will be.

@@ -28,16 +28,22 @@ impl Known<'_> {
         let mut position = state.position;
         let mut block = if state.enabled { self.here(state) } else { UNKNOWN };
         let result = loop {
-            let Some(&header) = trace.get(position) else {
+            // The last few bytes are read with more care.
+            let Some(word) = trace.get(position..).and_then(<[u8]>::first_chunk) else {
                 break Ok(());
             };
+            let word = u64::from_le_bytes(*word);
+            if word == 0 {
+                position += zeros(&trace[position..]);
+                continue;
+            }
+            // Whether there are PADs before a packet is hard to foresee: there always are, if only none.
+            let pads = word.trailing_zeros() & !7;
+            position += (pads / 8) as usize;
+            let header = (word >> pads) as u8;
             if header & 1 == 0 {
-                if header <= 2 {
-                    if header == 2 {
-                        break Ok(());
-                    }
-                    position += zeros(&trace[position..]);
-                    continue;
+                if header == 2 {
+                    break Ok(());
                 }
                 if block == UNKNOWN {
                     break Err(Why::UnexpectedPacket);
@@ -98,7 +104,7 @@ impl Known<'_> {
 
     /// Follows outcomes from a block: the block after them, and the offset of the next packet, which is `end` unless
     /// deferred TIPs came after. No block when the trace ends before such a TIP.
-    #[inline]
+    #[inline(always)]
     pub fn outcomes<C: Consumer>(
         &mut self,
         state: &mut State<'_>,
@@ -180,7 +186,17 @@ impl Known<'_> {
         let mut deferred = false;
         let mut pop = false;
         while rest != NONE_LEFT {
-            let end = self.blocks.hot[block as usize].end;
+            let hot = &self.blocks.hot[block as usize];
+            let end = hot.end;
+            if end == End::Cond && hot.calls == 0 && hot.is_listed() {
+                // Most chains are like this.
+                let (blocks, listed) = self.blocks.chain_and_more(block);
+                self.batch.extend(blocks, listed);
+                let count = rest.ilog2() - 1;
+                block = self.blocks.after_branch(block, rest >> count & 1 != 0);
+                rest = rest & ((1 << count) - 1) | 1 << count;
+                continue;
+            }
             if end == End::Indirect {
                 deferred = true;
                 break;
@@ -256,12 +272,30 @@ impl Known<'_> {
         if is_listed {
             // A step has at most six chains: there is room for all of them.
             self.batch.extend(blocks, count);
-            if !self.blocks.hot[head as usize].calls {
-                return Ok(true);
+            let hot = &self.blocks.hot[head as usize];
+            match hot.calls {
+                0 => return Ok(true),
+                1 => {
+                    let call = hot.call;
+                    self.remember(state, call, depth);
+                    return Ok(true);
+                }
+                _ => {}
             }
         }
         self.pass_calls(state, head, depth, consumer, is_listed)?;
         Ok(is_listed)
+    }
+
+    /// One more call of this step.
+    #[inline]
+    fn remember(&mut self, state: &mut State<'_>, call: u32, depth: &mut usize) {
+        self.calls.push(call);
+        *depth = (*depth).max(self.calls.len());
+        state.returns.keep(DEPTH.saturating_sub(self.calls.len()));
+        if self.calls.len() > DEPTH {
+            self.calls.remove(0);
+        }
     }
 
     fn pass_calls<C: Consumer>(
@@ -279,12 +313,7 @@ impl Known<'_> {
                 self.batch.extend_slice(&[BlockId(id)], &self.blocks, consumer);
             }
             if self.blocks.is_remembered(id) {
-                self.calls.push(id);
-                *depth = (*depth).max(self.calls.len());
-                state.returns.keep(DEPTH.saturating_sub(self.calls.len()));
-                if self.calls.len() > DEPTH {
-                    self.calls.remove(0);
-                }
+                self.remember(state, id, depth);
             }
             next = self.blocks.tail(id);
         }
@@ -292,7 +321,7 @@ impl Known<'_> {
     }
 
     /// Everything up to the end of a chain ran.
-    #[inline]
+    #[inline(always)]
     pub fn leave<C: Consumer>(
         &mut self,
         state: &mut State<'_>,
@@ -307,11 +336,15 @@ impl Known<'_> {
         if self.batch.is_full() {
             self.flush(consumer);
         }
-        if self.blocks.hot[head as usize].calls {
-            for &id in self.blocks.chain(head) {
-                if self.blocks.is_remembered(id.0) {
-                    state.returns.push(id.0);
-                }
+        let hot = &self.blocks.hot[head as usize];
+        match hot.calls {
+            0 => {}
+            1 => state.returns.push(hot.call),
+            _ => {
+                let calls = self.blocks.chain(head).iter();
+                calls
+                    .filter(|id| self.blocks.is_remembered(id.0))
+                    .for_each(|id| state.returns.push(id.0));
             }
         }
         Ok(())
