@@ -8,6 +8,8 @@ use clap::{ArgGroup, Parser, Subcommand};
 use failure::FailOn;
 use pt_driver_client::recorder::ControlFlow;
 
+use crate::decode::args::DecodeArgs;
+
 /// Finds out why a native program failed.
 #[derive(Parser)]
 #[command(name = "failsketch", version, about, max_term_width = 100)]
@@ -370,39 +372,6 @@ fn address_and_length(text: &str) -> Result<(u64, u32), String> {
 fn seconds(text: &str) -> Result<Duration, String> {
     let number: f64 = text.parse().map_err(|_| "expected a number of seconds")?;
     Duration::try_from_secs_f64(number).map_err(|_| "expected a number of seconds from 0".to_owned())
-}
-
-/// Options of `decode`.
-#[derive(clap::Args)]
-pub struct DecodeArgs {
-    /// The trace: Intel PT packets, nothing else
-    #[arg(long, value_name = "FILE")]
-    pub pt: PathBuf,
-
-    /// The traced code, in pages of 4096 bytes
-    #[arg(long, value_name = "FILE")]
-    pub pages: PathBuf,
-
-    /// The address of each page, as little-endian 64-bit numbers
-    #[arg(long, value_name = "FILE")]
-    pub addrs: PathBuf,
-
-    /// Which decoder
-    #[arg(long, value_enum, default_value_t = PtDecoder::Own)]
-    pub decoder: PtDecoder,
-
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Decoders of Intel PT.
-#[derive(Clone, Copy, clap::ValueEnum)]
-pub enum PtDecoder {
-    /// failsketch's own, made for speed
-    Own,
-    /// Intel's libipt, to compare with
-    Libipt,
 }
 
 fn file_and_line(text: &str) -> Result<(String, u32), String> {

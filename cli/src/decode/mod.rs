@@ -1,17 +1,19 @@
 //! `failsketch decode`.
 
+pub mod args;
+mod timed;
+
 use std::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
 use pt_driver_client::code::Image;
-use pt_driver_client::config::Config;
 use pt_driver_client::flow::Decoder;
 use pt_driver_client::reference;
-use pt_driver_client::summary::Summary;
 use serde_json::{Value, json};
 use tracee::{MappedFile, libipt};
 
-use crate::args::{DecodeArgs, PtDecoder};
+use self::args::{DecodeArgs, PtDecoder};
+use self::timed::Timed;
 
 /// Gaps that a person is shown one by one.
 const SHOWN_GAPS: usize = 10;
@@ -25,19 +27,20 @@ pub fn run(args: &DecodeArgs) -> Result<String> {
         let (pages, addresses) = (args.pages.display(), args.addrs.display());
         format!("{pages} and {addresses} do not fit together")
     })?;
-    let mut summary = Summary::default();
+    let config = args.recorded.config();
+    let mut found = Timed::default();
     match args.decoder {
-        PtDecoder::Own => Decoder::new(&image).decode(&trace, &mut summary),
+        PtDecoder::Own => Decoder::with(&image, config).decode(&trace, &mut found),
         PtDecoder::Libipt => {
             let code = libipt::CodeFile::new(image.pieces())?;
             let image = libipt::Image::new(&code)?;
-            reference::decode(&image, &trace, &Config::default(), &mut summary)?;
+            reference::decode(&image, &trace, &config, &mut found.summary)?;
         }
     }
     if args.json {
-        Ok(serde_json::to_string_pretty(&as_json(&summary))? + "\n")
+        Ok(serde_json::to_string_pretty(&as_json(&found))? + "\n")
     } else {
-        Ok(as_text(&summary))
+        Ok(as_text(&found))
     }
 }
 
@@ -45,21 +48,25 @@ fn hex(address: Option<u64>) -> Option<String> {
     address.map(|address| format!("{address:#x}"))
 }
 
-fn as_json(summary: &Summary) -> Value {
+fn as_json(Timed { summary, times }: &Timed) -> Value {
     let gaps = summary
         .gaps
         .iter()
         .map(|gap| json!({ "from": gap.from, "to": gap.to, "why": gap.why.to_string() }));
-    json!({
+    let mut value = json!({
         "instructions": summary.instructions,
         "first": hex(summary.first),
         "last": hex(summary.last),
         "fnv1a": format!("{:016x}", summary.fnv1a),
         "gaps": gaps.collect::<Vec<_>>(),
-    })
+    });
+    if let Some((first, last)) = times {
+        value["time"] = json!({ "first": first.estimated, "last": last.estimated });
+    }
+    value
 }
 
-fn as_text(summary: &Summary) -> String {
+fn as_text(Timed { summary, times }: &Timed) -> String {
     let address = |address| hex(address).unwrap_or_else(|| "none".to_owned());
     let mut text = format!(
         "{} instructions, first {}, last {}, FNV-1a {:016x}\n",
@@ -68,6 +75,13 @@ fn as_text(summary: &Summary) -> String {
         address(summary.last),
         summary.fnv1a
     );
+    if let Some((first, last)) = times {
+        let _ = writeln!(
+            text,
+            "from tick {} to {} of the timestamp counter",
+            first.estimated, last.estimated
+        );
+    }
     for gap in summary.gaps.iter().take(SHOWN_GAPS) {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "gap from byte {} to {}: {}", gap.from, gap.to, gap.why);
