@@ -2,6 +2,8 @@
 //!
 //! With a buffer to each thread nothing has to be taken apart afterwards, and no context switches need to be known. The
 //! kernel keeps address filters up to date by itself when files are mapped, at another address or in another program.
+//! Where modules were is told by perf, mapping by mapping; a look at the process when a thread starts adds what was there
+//! before. What was traced after the failure is no part of the run.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,6 +14,7 @@ use program::{ModuleId, Program};
 use slicer::plan::ranges::coarsen;
 use slicer::plan::{PcRange, Plan};
 use tracee::Tid;
+use tracee::perf::Stamped;
 use tracee::perf::intel_pt::{AuxMode, PtEvent, PtPmu, PtTrace};
 use tracee::process::ModuleMap;
 use tracee::ptrace::{Launched, Tracer};
@@ -22,6 +25,7 @@ use super::Recorder;
 use super::place::Known;
 use super::recording::{Clock, Missing, Placed, Recording, Space, ThreadTrace, What};
 use super::request::{RecorderError, Source};
+use super::sideband::{self, Told};
 
 const TICK: Duration = Duration::from_millis(20);
 
@@ -54,6 +58,8 @@ pub struct IntelPt {
     ended: Vec<(Tid, PtTrace)>,
     placed: Vec<Option<u64>>,
     begin: ClockPoint,
+    /// The program failed.
+    over: bool,
     recording: Recording,
 }
 
@@ -75,6 +81,7 @@ impl IntelPt {
             events: Vec::new(),
             ended: Vec::new(),
             begin: ClockPoint::now(),
+            over: false,
             recording: Recording::empty(Source::IntelPt, Clock::Counter(None)),
         })
     }
@@ -151,18 +158,33 @@ impl IntelPt {
     /// Ends what there is in this address space.
     fn close_space(&mut self) {
         self.end_events();
-        let space = self.recording.spaces.len();
-        let placed = self.known.iter().zip(&self.placed);
-        let modules = placed.filter_map(|(known, bias)| {
-            Some(Placed {
+        let traces = self.ended.iter_mut();
+        let mut records: Vec<Stamped> = traces
+            .flat_map(|(_, trace)| std::mem::take(&mut trace.sideband))
+            .collect();
+        records.sort_by_key(|stamped| stamped.origin.time);
+        let mut told = sideband::read(&self.known, &records).into_iter();
+        let Told {
+            mut modules,
+            replaced,
+        } = told.next().unwrap_or_default();
+        for (known, bias) in self.known.iter().zip(&self.placed) {
+            let placed = bias.map(|bias| Placed {
                 module: known.module,
-                bias: (*bias)?,
+                bias,
                 build_id: known.build_id.clone(),
-            })
+            });
+            modules.extend(placed.filter(|placed| !modules.contains(placed)));
+        }
+        // Code that is at the same place as other code was cannot be told from it: it is left out, and so is a gap.
+        modules.retain(|placed| !replaced.contains(&placed.module));
+        let missing = replaced.into_iter().map(|module| Missing {
+            tid: None,
+            what: What::Replaced(module),
         });
-        self.recording.spaces.push(Space {
-            modules: modules.collect(),
-        });
+        self.recording.missing.extend(missing);
+        let space = self.recording.spaces.len();
+        self.recording.spaces.push(Space { modules });
         for (tid, trace) in self.ended.drain(..) {
             gather(&mut self.recording, tid, space, trace);
         }
@@ -181,6 +203,7 @@ fn gather(recording: &mut Recording, tid: Tid, space: usize, trace: PtTrace) {
     miss(trace.damaged, What::Damaged(trace.damaged));
     miss(trace.lost, What::Records(trace.lost));
     miss(trace.overrun, What::Beginning(trace.overrun));
+    recording.counts.unfiltered += u64::from(trace.unfiltered);
     let segments = trace.segments.into_iter();
     recording
         .threads
@@ -213,13 +236,16 @@ fn filter_text(parts: &[FilterPart], most: usize) -> Option<String> {
 
 impl Tracker for IntelPt {
     fn started(&mut self, tracer: &mut Tracer<Launched>) -> Result<(), TrackError> {
-        if !self.events.is_empty() {
+        if !self.events.is_empty() || !self.ended.is_empty() {
             self.close_space();
         }
         self.trace(tracer.pid(), tracer.pid().first_thread())
     }
 
     fn thread_started(&mut self, tracer: &mut Tracer<Launched>, tid: Tid) -> Result<(), TrackError> {
+        if self.over {
+            return Ok(());
+        }
         self.trace(tracer.pid(), tid)
     }
 
@@ -240,7 +266,10 @@ impl Tracker for IntelPt {
         if let Ok(map) = ModuleMap::of(tracer.pid()) {
             self.place(&map);
         }
-        self.drain()
+        // A flight recorder would go on to be written over, until the program is gone.
+        self.end_events();
+        self.over = true;
+        Ok(())
     }
 
     fn ended(&mut self, _: Ended) {
@@ -293,11 +322,12 @@ mod tests {
         let trace = PtTrace {
             segments: vec![vec![1], vec![2, 3]],
             truncated: 1,
-            damaged: 0,
             lost: 7,
-            overrun: 0,
+            unfiltered: true,
+            ..PtTrace::default()
         };
         gather(&mut recording, Tid(5), 0, trace);
+        assert_eq!(recording.counts.unfiltered, 1);
         let missing: Vec<What> = recording
             .missing
             .into_iter()

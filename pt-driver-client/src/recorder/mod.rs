@@ -10,7 +10,7 @@
 //! - `piece`, `layout`: the ranges as pieces of code, and which instructions are probed
 //! - `outcome`, `suffix`: what a branch is going to do, from registers and memory
 //! - `follower`, `writer`: from hits to packets
-//! - `place`: modules of the program in a process
+//! - `place`: modules of the program in a process; [`sideband`]: the same, by what perf tells around a trace
 
 mod follower;
 mod hex;
@@ -21,6 +21,7 @@ mod piece;
 mod place;
 pub mod recording;
 pub mod request;
+pub mod sideband;
 pub mod software;
 pub mod step;
 

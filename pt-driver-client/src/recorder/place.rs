@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use program::{BuildId, FileOffset, LinkAddr, LinkRange, ModuleId, Program};
+use tracee::perf::Mapping;
 use tracee::process::{Module, ModuleMap};
 
 /// What is needed to find a module of the program among those of a process.
@@ -54,8 +55,41 @@ impl Known {
             .find(|module| candidate(module) && called(module))
     }
 
+    /// What is added to its link-time addresses, if it is what was mapped: its file, from where its code begins.
+    pub fn bias_of(&self, mapping: &Mapping) -> Option<u64> {
+        const PAGE: u64 = 4096;
+        let is_other = match (&self.build_id, &mapping.build_id) {
+            (Some(known), Some(found)) => known != found,
+            _ => mapping.path.file_name() != self.name.file_name(),
+        };
+        let (range, _) = self.code.iter().find(|(_, offset)| {
+            let first = offset.0 / PAGE * PAGE;
+            !is_other && first == mapping.offset.0
+        })?;
+        Some(mapping.addr.0.wrapping_sub(range.start.0 / PAGE * PAGE))
+    }
+
+    /// Whether any of its code would be in a range of addresses.
+    pub fn has_code(&self, bias: u64, addresses: std::ops::Range<u64>) -> bool {
+        let mut code = self.code.iter();
+        code.any(|(range, _)| {
+            let (start, end) = (bias.wrapping_add(range.start.0), bias.wrapping_add(range.end.0));
+            start < addresses.end && addresses.start < end
+        })
+    }
+
     /// The file to probe when the process has not mapped it yet.
     pub fn file(&self) -> Option<&Path> {
         self.name.is_absolute().then_some(self.name.as_path())
+    }
+
+    #[cfg(test)]
+    pub fn made_up(module: ModuleId, name: &str, code: LinkRange, offset: FileOffset) -> Self {
+        Self {
+            module,
+            name: name.into(),
+            build_id: None,
+            code: vec![(code, offset)],
+        }
     }
 }

@@ -120,6 +120,8 @@ pub enum What {
     Truncated(u64),
     /// A part of a trace that is not complete, or has another's data in it: so often.
     Damaged(u64),
+    /// What ran in a module: other code took its place during the run.
+    Replaced(ModuleId),
 }
 
 impl fmt::Display for What {
@@ -140,6 +142,7 @@ impl fmt::Display for What {
             Self::Records(count) => write!(f, "{count} records of perf were lost"),
             Self::Truncated(count) => write!(f, "tracing was off {count} times: the buffer was full"),
             Self::Damaged(count) => write!(f, "{count} parts of the trace are incomplete"),
+            Self::Replaced(module) => write!(f, "other code took the place of module {}", module.0),
         }
     }
 }
@@ -153,6 +156,9 @@ pub struct Counts {
     pub hits: u64,
     /// Of these, lost.
     pub lost: u64,
+    /// Threads that were traced as a whole, because the kernel refused to filter.
+    #[serde(default)]
+    pub unfiltered: u64,
 }
 
 impl Space {

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use failure::image::Registers;
 use perf_event_open_sys::bindings::{
-    PERF_RECORD_AUX, PERF_RECORD_COMM, PERF_RECORD_EXIT, PERF_RECORD_FORK, PERF_RECORD_LOST,
-    PERF_RECORD_LOST_SAMPLES, PERF_RECORD_MISC_COMM_EXEC, PERF_RECORD_MISC_MMAP_BUILD_ID,
+    PERF_RECORD_AUX, PERF_RECORD_COMM, PERF_RECORD_EXIT, PERF_RECORD_FORK, PERF_RECORD_ITRACE_START,
+    PERF_RECORD_LOST, PERF_RECORD_LOST_SAMPLES, PERF_RECORD_MISC_COMM_EXEC, PERF_RECORD_MISC_MMAP_BUILD_ID,
     PERF_RECORD_MISC_SWITCH_OUT, PERF_RECORD_MISC_SWITCH_OUT_PREEMPT, PERF_RECORD_MMAP2, PERF_RECORD_SAMPLE,
     PERF_RECORD_SWITCH, PERF_RECORD_THROTTLE, PERF_RECORD_UNTHROTTLE,
 };
@@ -60,6 +60,13 @@ pub enum Record {
     },
     /// The processor wrote to the buffer of a trace.
     Aux(AuxRecord),
+    /// The processor begins to trace a thread: it got the processor for the first time since the event is there.
+    TraceStart {
+        /// Its process.
+        pid: Pid,
+        /// The thread.
+        tid: Tid,
+    },
     /// A kind of record that nobody asked for.
     Other {
         /// Its number.
@@ -178,6 +185,10 @@ pub(super) fn parse(bytes: &[u8]) -> Option<(Origin, Record)> {
             size: u64(&mut body)?,
             flags: AuxFlags(u64(&mut body)?),
         }),
+        PERF_RECORD_ITRACE_START => Record::TraceStart {
+            pid: Pid(u32(&mut body)?),
+            tid: Tid(u32(&mut body)?),
+        },
         kind => Record::Other { kind },
     };
     Some((origin, record))

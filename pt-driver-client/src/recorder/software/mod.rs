@@ -3,24 +3,23 @@
 //!
 //! Nothing is stopped and nothing is written into the process: the probes are the kernel's and end with us.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+mod live;
+mod tracker;
 
-use failure::report::Report;
-use program::{FileOffset, LinkAddr, ModuleId, Pc, Program};
+use std::collections::BTreeSet;
+
+use program::{LinkAddr, ModuleId, Pc, Program};
 use slicer::plan::{PcRange, Plan};
-use tracee::bpf::{BpfError, HitProgram, HitRing, ManyProbes, ProbeRead, RawHit, Then};
-use tracee::perf::{Delivery, PerfError, ProbeEnd, ProbeFile, ProbeTarget, Uprobe};
+use tracee::bpf::{BpfError, HitProgram, HitRing, RawHit};
+use tracee::perf::{ProbeFile, Uprobe};
 use tracee::process::ModuleMap;
-use tracee::ptrace::{Launched, SigInfo, Stop, Tracer};
-use tracee::run::{Ended, Handled, TrackError, Tracker};
+use tracee::run::TrackError;
 use tracee::{Pid, Tid};
 
-use super::Recorder;
-use super::follower::{Follower, Placement, ProbeHit};
-use super::layout::{At, Layout, ModuleLayout};
-use super::outcome::TargetOperand;
-use super::piece::{Exit, Pieces};
+use self::live::{Live, follower};
+use super::follower::{Placement, ProbeHit};
+use super::layout::{At, Layout};
+use super::piece::Pieces;
 use super::place::Known;
 use super::recording::{Clock, Missing, Placed, Recording, Space, ThreadTrace, What};
 use super::request::{RecorderError, Source};
@@ -28,7 +27,6 @@ use super::request::{RecorderError, Source};
 /// A hit takes about 350 bytes and, on a fast machine, a microsecond or two: this is room for some 100 ms of a busy
 /// processor, in case nobody lets us read.
 const RING: usize = 32 << 20;
-const TICK: Duration = Duration::from_millis(10);
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +36,8 @@ pub struct Options {
     /// About so many hits; then the probes are taken away, so that code which runs all the time does not slow the
     /// program down for good.
     pub hits: u64,
+    /// Room for hits that were not read yet: what finds none is lost, and a gap.
+    pub ring_bytes: usize,
 }
 
 impl Default for Options {
@@ -45,6 +45,7 @@ impl Default for Options {
         Self {
             bytes_per_thread: 64 << 20,
             hits: u64::MAX,
+            ring_bytes: RING,
         }
     }
 }
@@ -60,25 +61,9 @@ pub struct SoftwarePt {
     live: Option<Live>,
     /// The program failed: what its threads do until it is gone is not recorded any more.
     over: bool,
-    recording: Recording,
-}
-
-/// What there is while a process is recorded.
-struct Live {
-    pid: Pid,
-    ring: HitRing,
-    /// One program for each thing to read at a hit.
-    programs: Vec<(Option<ProbeRead>, HitProgram)>,
-    /// The same for probes of perf.
-    single_programs: Vec<(Option<ProbeRead>, HitProgram)>,
-    many: Vec<ManyProbes>,
-    single: Vec<Uprobe>,
-    probed: BTreeSet<Pc>,
-    map: ModuleMap,
-    placed: Placement,
-    followers: Vec<(Tid, Follower)>,
-    lost: u64,
+    /// Hits that were in no known module.
     strays: u64,
+    recording: Recording,
 }
 
 impl SoftwarePt {
@@ -108,6 +93,7 @@ impl SoftwarePt {
             refused,
             live: None,
             over: false,
+            strays: 0,
             recording: Recording::empty(Source::SoftwarePt, Clock::Monotonic),
         }
     }
@@ -130,7 +116,7 @@ impl SoftwarePt {
     /// # Errors
     /// When probes are not permitted, or the process is gone.
     pub fn attach(&mut self, pid: Pid) -> Result<(), TrackError> {
-        let mut ring = HitRing::new(RING, 8)?;
+        let mut ring = HitRing::new(self.options.ring_bytes, 8)?;
         ring.only(Some(pid));
         // What an earlier program of the process left in a ring of ours is none of this one's.
         ring.read(|_| ());
@@ -327,9 +313,8 @@ impl SoftwarePt {
         }
     }
 
-    /// Ends recording: takes the probes away and hands over what there is.
-    #[must_use]
-    pub fn end(mut self) -> Recording {
+    /// A program of the process ends: takes in what there is of it, and counts what there is not.
+    fn end_program(&mut self) {
         // Nothing that is mapped now can be probed in time.
         let _unprobed = self.drain();
         if let Some(live) = &mut self.live {
@@ -337,162 +322,38 @@ impl SoftwarePt {
             if lost > live.lost && !self.over {
                 live.lose(lost);
             }
-            self.recording.counts.lost = live.lost;
-            self.recording.counts.probes = live.probed.len() as u64;
+            let counts = &mut self.recording.counts;
+            counts.lost += live.lost;
+            counts.probes = counts.probes.max(live.probed.len() as u64);
+            self.strays += live.strays + live.ring.malformed();
         }
         self.close_space();
+        self.live = None;
+    }
+
+    /// Ends recording: takes the probes away and hands over what there is.
+    #[must_use]
+    pub fn end(mut self) -> Recording {
+        self.end_program();
         let Self {
             layout,
             unread,
-            live,
+            strays,
             mut recording,
             ..
         } = self;
+        let lost = recording.counts.lost;
         let mut missing = |what: What| recording.missing.push(Missing { tid: None, what });
         layout.undecided().for_each(|pc| missing(What::Branch(pc)));
         unread.iter().for_each(|range| missing(What::Range(*range)));
-        if let Some(live) = live {
-            if live.lost > 0 {
-                missing(What::Hits(live.lost));
-            }
-            let strays = live.strays + live.ring.malformed();
-            if strays > 0 {
-                missing(What::Strays(strays));
-            }
+        if lost > 0 {
+            missing(What::Hits(lost));
+        }
+        if strays > 0 {
+            missing(What::Strays(strays));
         }
         recording
     }
-}
-
-/// A probe to set.
-#[derive(Clone, Copy)]
-struct Wanted {
-    pc: Pc,
-    offset: FileOffset,
-}
-
-impl Drop for Live {
-    fn drop(&mut self) {
-        Uprobe::close_all(std::mem::take(&mut self.single));
-    }
-}
-
-impl Live {
-    /// The probes of a module that are not set, by what they read.
-    fn wanted(&self, known: &Known, module: &ModuleLayout) -> Vec<(Option<ProbeRead>, Vec<Wanted>)> {
-        let mut groups: Vec<(Option<ProbeRead>, Vec<Wanted>)> = Vec::new();
-        for (&addr, probe) in &module.probes {
-            let pc = Pc {
-                module: known.module,
-                addr: LinkAddr(addr),
-            };
-            let Some(offset) = known.offset(addr).filter(|_| !self.probed.contains(&pc)) else {
-                continue;
-            };
-            let exit = module.pieces.get(probe.piece).map(|piece| piece.exit);
-            let read = match exit {
-                Some(Exit::Indirect(Some(TargetOperand::Memory(read)))) => Some(read),
-                _ => None,
-            };
-            let wanted = Wanted { pc, offset };
-            match groups.iter_mut().find(|(other, _)| *other == read) {
-                Some((_, group)) => group.push(wanted),
-                None => groups.push((read, vec![wanted])),
-            }
-        }
-        groups
-    }
-
-    /// Sets probes in a file: all at once; where that is refused, in halves; the last one as a probe of perf, which tells
-    /// whether it is the instruction that takes none or the kernel that cannot set many.
-    fn open(
-        &mut self,
-        file: &ProbeFile,
-        read: Option<ProbeRead>,
-        wanted: &[Wanted],
-        refused: &mut BTreeSet<Pc>,
-    ) -> Result<(), RecorderError> {
-        let ring = &self.ring;
-        let load = || HitProgram::for_many_probes(ring, read, Then::GoOn);
-        let offsets: Vec<FileOffset> = wanted.iter().map(|wanted| wanted.offset).collect();
-        let many = program(&mut self.programs, read, load)
-            .and_then(|program| ManyProbes::open(program, file, &offsets, self.pid));
-        match (many, wanted) {
-            (Ok(many), _) => {
-                self.many.push(many);
-                self.probed.extend(wanted.iter().map(|wanted| wanted.pc));
-                Ok(())
-            }
-            (Err(error @ BpfError::NotPermitted { .. }), _) => Err(error.into()),
-            (Err(_), [wanted]) => self.open_single(file, read, *wanted, refused),
-            (Err(_), _) => {
-                let (left, right) = wanted.split_at(wanted.len() / 2);
-                self.open(file, read, left, refused)?;
-                self.open(file, read, right, refused)
-            }
-        }
-    }
-
-    fn open_single(
-        &mut self,
-        file: &ProbeFile,
-        read: Option<ProbeRead>,
-        wanted: Wanted,
-        refused: &mut BTreeSet<Pc>,
-    ) -> Result<(), RecorderError> {
-        let ring = &self.ring;
-        let load = || HitProgram::for_probes(ring, 0, read.as_slice());
-        let program = program(&mut self.single_programs, read, load)?;
-        let target = ProbeTarget::Thread(self.pid.first_thread());
-        let delivery = Delivery::Bpf(program);
-        match Uprobe::open(file, wanted.offset, ProbeEnd::Entry, target, delivery) {
-            Ok(probe) => {
-                self.single.push(probe);
-                self.probed.insert(wanted.pc);
-            }
-            Err(PerfError::ProbeRefused { .. }) => {
-                refused.insert(wanted.pc);
-            }
-            // It may come to be there when it is mapped.
-            Err(PerfError::NoFile { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
-        Ok(())
-    }
-
-    /// Hits were lost; nobody knows whose they were.
-    fn lose(&mut self, now: u64) {
-        self.lost = now;
-        for (_, follower) in &mut self.followers {
-            follower.lost(&self.placed);
-        }
-    }
-}
-
-/// The follower of a thread.
-fn follower(followers: &mut Vec<(Tid, Follower)>, tid: Tid, limit: usize) -> &mut Follower {
-    let index = followers.iter().position(|(other, _)| *other == tid);
-    let index = index.unwrap_or_else(|| {
-        followers.push((tid, Follower::new(Some(limit))));
-        followers.len() - 1
-    });
-    &mut followers[index].1
-}
-
-/// The program for what a probe reads.
-fn program(
-    programs: &mut Vec<(Option<ProbeRead>, HitProgram)>,
-    read: Option<ProbeRead>,
-    load: impl FnOnce() -> Result<HitProgram, BpfError>,
-) -> Result<&HitProgram, BpfError> {
-    let index = match programs.iter().position(|(other, _)| *other == read) {
-        Some(index) => index,
-        None => {
-            programs.push((read, load()?));
-            programs.len() - 1
-        }
-    };
-    Ok(&programs[index].1)
 }
 
 /// The probe of a hit in a module that nobody has seen mapped: it was gone before we looked. Addresses keep their
@@ -510,98 +371,7 @@ fn guess(layout: &Layout, placed: &mut Placement, addr: u64) -> Option<At> {
 }
 
 /// Whether a program for probes can be loaded here.
-pub(super) fn try_program() -> Result<(), BpfError> {
+pub(in crate::recorder) fn try_program() -> Result<(), BpfError> {
     let ring = HitRing::new(0, 8)?;
     HitProgram::for_probes(&ring, 0, &[]).map(|_| ())
-}
-
-impl Tracker for SoftwarePt {
-    fn started(&mut self, tracer: &mut Tracer<Launched>) -> Result<(), TrackError> {
-        if self.live.is_some() {
-            let _unprobed = self.drain();
-            self.close_space();
-        }
-        tracer.tell_end(tracer.pid().first_thread())?;
-        self.attach(tracer.pid())
-    }
-
-    fn signal(
-        &mut self,
-        tracer: &mut Tracer<Launched>,
-        stop: &Stop,
-        info: &SigInfo,
-    ) -> Result<Handled, TrackError> {
-        const SIGTRAP: i32 = 5;
-        if info.signal().0 == SIGTRAP {
-            // Somebody's trap, whom it does not interrupt.
-            return Ok(Handled::Passed);
-        }
-        if self.over {
-            return Ok(Handled::Passed);
-        }
-        let registers = tracer.registers(stop.tid);
-        let limit = self.options.bytes_per_thread;
-        if let (Some(live), Ok(registers)) = (&mut self.live, registers)
-            && let Some(at) = live.placed.find(&self.layout, registers.rip)
-        {
-            self.drain()?;
-            if let Some(live) = &mut self.live {
-                follower(&mut live.followers, stop.tid, limit).signalled(at);
-            }
-        }
-        Ok(Handled::Passed)
-    }
-
-    fn exiting(&mut self, tracer: &mut Tracer<Launched>, tid: Tid) -> Result<(), TrackError> {
-        if self.over {
-            return Ok(());
-        }
-        if let Ok(registers) = tracer.registers(tid) {
-            self.drain()?;
-            self.end_thread(tid, registers.rip);
-        }
-        Ok(())
-    }
-
-    fn tick(&mut self, _: &mut Tracer<Launched>) -> Result<(), TrackError> {
-        self.drain()
-    }
-
-    fn period(&self) -> Option<Duration> {
-        Some(TICK)
-    }
-
-    fn failing(&mut self, tracer: &mut Tracer<Launched>, _: &Report) -> Result<(), TrackError> {
-        if self.over {
-            return Ok(());
-        }
-        self.drain()?;
-        let pid = tracer.pid();
-        let threads: Vec<Tid> = tracer
-            .threads()
-            .filter(|(of, _)| *of == pid)
-            .map(|(_, tid)| tid)
-            .collect();
-        for tid in threads {
-            if let Ok(registers) = tracer.registers(tid) {
-                self.end_thread(tid, registers.rip);
-            }
-        }
-        self.over = true;
-        Ok(())
-    }
-
-    fn ended(&mut self, _: Ended) {
-        let _unprobed = self.drain();
-    }
-}
-
-impl Recorder for SoftwarePt {
-    fn source(&self) -> Source {
-        Source::SoftwarePt
-    }
-
-    fn finish(self: Box<Self>) -> Recording {
-        self.end()
-    }
 }

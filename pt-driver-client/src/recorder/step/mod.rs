@@ -8,27 +8,28 @@
 //! step, whether the kernel does what the instruction does by itself (branches, pushes) or has it executed out of
 //! line; the latter ends with a SIGTRAP of its own kind.
 
+mod thread;
+mod tracker;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use failure::report::Report;
-use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind};
+use iced_x86::Instruction;
 use program::code::{Exit as BlockExit, FlowGraph};
 use program::{FileOffset, FunctionRef, LinkAddr, ModuleId, Pc, Program};
 use slicer::plan::Plan;
 use tracee::bpf::{HitProgram, HitRing, ManyProbes, Then};
 use tracee::perf::ProbeFile;
 use tracee::process::ModuleMap;
-use tracee::ptrace::{Launched, SigInfo, Stop, Tracer};
-use tracee::run::{Handled, TrackError, Tracker};
+use tracee::run::TrackError;
 use tracee::{Pid, Tid, monotonic_ns};
 
+use self::thread::{Thread, is_direct, leads_to};
 use super::Recorder;
 use super::layout::has_refused_prefix;
 use super::piece::Pieces;
 use super::place::Known;
 use super::recording::{Clock, Placed, Recording, Space, ThreadTrace};
 use super::request::Source;
-use super::writer::PacketWriter;
 
 /// Steps through the ranges of a plan.
 pub struct SingleStep {
@@ -64,16 +65,6 @@ struct Stepped {
     ranges: Vec<std::ops::Range<u64>>,
     /// All instructions of those functions.
     instructions: BTreeMap<u64, Instruction>,
-}
-
-#[derive(Default)]
-struct Thread {
-    writer: PacketWriter,
-    is_on: bool,
-    /// The next instruction, while it is stepped.
-    at: Option<u64>,
-    /// Where it will go on after a signal handler, which it is stepped through to its end.
-    away_from: Option<u64>,
 }
 
 impl SingleStep {
@@ -276,156 +267,6 @@ impl SingleStep {
         }
     }
 }
-
-impl Thread {
-    /// It is at this instruction, and nobody knows what comes.
-    fn off_before(&mut self, at: u64) {
-        if std::mem::take(&mut self.is_on) {
-            self.writer.disable_before(at);
-        }
-    }
-
-    /// An instruction of the ranges was executed, and the next one is at an address.
-    fn executed(&mut self, instruction: &Instruction, next: u64, next_traced: bool, time: u64) {
-        self.writer.time(time);
-        if !self.is_on {
-            self.writer.enable(instruction.ip());
-        }
-        self.is_on = next_traced;
-        let is_far = matches!(
-            instruction.mnemonic(),
-            Mnemonic::Syscall | Mnemonic::Sysenter | Mnemonic::Int
-        );
-        if is_far {
-            self.writer.disable_far();
-            self.is_on = false;
-            return;
-        }
-        match (instruction.flow_control(), next_traced) {
-            (FlowControl::ConditionalBranch, true) => {
-                self.writer
-                    .outcome(next == instruction.near_branch_target(), next);
-            }
-            (FlowControl::IndirectBranch | FlowControl::IndirectCall | FlowControl::Return, true) => {
-                self.writer.target(next);
-            }
-            (_, true) => {}
-            (FlowControl::Next, false) => self.writer.disable_before(next),
-            (_, false) => self.writer.disable(next),
-        }
-    }
-}
-
-fn is_direct(instruction: &Instruction) -> bool {
-    matches!(
-        instruction.op0_kind(),
-        OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64
-    )
-}
-
-/// Whether an instruction can have led to an address.
-fn leads_to(instruction: &Instruction, to: u64) -> bool {
-    match instruction.flow_control() {
-        FlowControl::ConditionalBranch => {
-            to == instruction.next_ip() || to == instruction.near_branch_target()
-        }
-        FlowControl::UnconditionalBranch | FlowControl::Call if is_direct(instruction) => {
-            to == instruction.near_branch_target()
-        }
-        FlowControl::IndirectBranch | FlowControl::IndirectCall | FlowControl::Return => true,
-        _ => to == instruction.next_ip(),
-    }
-}
-
-impl Tracker for SingleStep {
-    fn started(&mut self, tracer: &mut Tracer<Launched>) -> Result<(), TrackError> {
-        self.close();
-        self.arm(tracer.pid())
-    }
-
-    fn signal(
-        &mut self,
-        tracer: &mut Tracer<Launched>,
-        stop: &Stop,
-        info: &SigInfo,
-    ) -> Result<Handled, TrackError> {
-        let at = self.threads.get(&stop.tid).and_then(|thread| thread.at);
-        let from = match (info.signal().0, info.code()) {
-            (SIGTRAP, SI_KERNEL) => {
-                let gate = self.gate(stop.tid);
-                match (at, gate) {
-                    (Some(at), _) => at,
-                    (None, Some(gate)) => {
-                        self.come_to(stop.tid, gate);
-                        gate
-                    }
-                    (None, None) => return Ok(Handled::Passed),
-                }
-            }
-            // The end of a step over an instruction that the kernel had executed elsewhere.
-            (SIGTRAP, SI_USER) => match at {
-                Some(at) => at,
-                None => return Ok(Handled::Passed),
-            },
-            _ => return Ok(Handled::Passed),
-        };
-        // It may have been killed meanwhile.
-        if let Ok(registers) = tracer.registers(stop.tid) {
-            self.advance(stop.tid, from, registers.rip);
-        }
-        Ok(Handled::Taken)
-    }
-
-    fn steps(&self, tid: Tid) -> bool {
-        self.threads.get(&tid).is_some_and(|thread| thread.at.is_some())
-    }
-
-    fn stepped(&mut self, tracer: &mut Tracer<Launched>, tid: Tid) -> Result<(), TrackError> {
-        let from = self.threads.get(&tid).and_then(|thread| thread.at);
-        if let (Some(from), Ok(registers)) = (from, tracer.registers(tid)) {
-            self.advance(tid, from, registers.rip);
-        }
-        Ok(())
-    }
-
-    fn failing(&mut self, tracer: &mut Tracer<Launched>, _: &Report) -> Result<(), TrackError> {
-        if self.over {
-            return Ok(());
-        }
-        let pid = tracer.pid();
-        let tids: Vec<Tid> = tracer
-            .threads()
-            .filter(|(of, _)| *of == pid)
-            .map(|(_, tid)| tid)
-            .collect();
-        for tid in tids {
-            let Ok(registers) = tracer.registers(tid) else {
-                continue;
-            };
-            let at = self.threads.get(&tid).and_then(|thread| thread.at);
-            // One that was caught and then interrupted with everybody else gets its signal only later.
-            let gate = self.gate(tid).filter(|_| at.is_none());
-            if let Some(gate) = gate {
-                self.come_to(tid, gate);
-            }
-            if let Some(from) = at.or(gate) {
-                self.advance(tid, from, registers.rip);
-            }
-        }
-        for thread in self.threads.values_mut() {
-            if let Some(at) = thread.away_from.or(thread.at) {
-                thread.off_before(at);
-            }
-        }
-        self.over = true;
-        Ok(())
-    }
-}
-
-/// `SIGTRAP`, and who sends it: the kernel on behalf of a gate, or, after a step that it made out of line, on its own.
-const SIGTRAP: i32 = 5;
-const SI_KERNEL: i32 = 0x80;
-const SI_USER: i32 = 0;
 
 impl SingleStep {
     /// Ends all threads: what comes now is in another address space.

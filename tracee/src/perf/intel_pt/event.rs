@@ -1,22 +1,42 @@
 //! The trace of one thread: an event of the tracing unit with its two buffers.
+//!
+//! What each step follows, in perf_event_open(2) and the kernel's `tools/perf/Documentation/perf-intel-pt.txt`:
+//!
+//! - `type` and the bits of `config` are what sysfs says (`type`, `format/*`, `caps/*`), nothing is taken to be known.
+//! - The event is opened for one thread on any processor, not inherited: an AUX buffer cannot be shared by inherited
+//!   events. New threads get events of their own while they are stopped at their first instruction.
+//! - `clockid` is not used: only the kernel's own clock is convertible to the ticks in the trace (`time_zero`,
+//!   `time_mult` and `time_shift` of the first page), which is how records and packets are put in one order.
+//! - `mmap2`, `comm`, `comm_exec` and `task` have the same event report what goes on around the trace (sideband), to the
+//!   ring for records; PERF_RECORD_ITRACE_START comes by itself. With `sample_id_all` each record says whose it is and
+//!   when. `context_switch` is not asked for: it tells whose the data of a processor's buffer is, and these buffers are
+//!   each one thread's.
+//! - First the ring for records is mapped, then `aux_offset` and `aux_size` are written to its first page, then the
+//!   buffer is mapped there: read-only for a flight recorder.
+//! - The filter is set before the event is enabled; see PERF_EVENT_IOC_SET_FILTER.
+//! - PERF_RECORD_LOST and PERF_RECORD_LOST_SAMPLES count what found no room in the ring for records: a record of a hole
+//!   may be among them, so that any of them is something missing. PERF_RECORD_THROTTLE does not concern an event that
+//!   does not sample.
 
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
-use std::ptr::NonNull;
 
 use perf_event_open_sys::bindings::{
     PERF_SAMPLE_CPU, PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
 };
 use perf_event_open_sys::ioctls;
 
-use super::aux::{AuxCursor, AuxMode, AuxTrace};
+use super::aux_buffer::Aux;
+use super::aux_cursor::{AuxCursor, AuxMode};
+use super::aux_trace::AuxTrace;
 use super::pmu::PtPmu;
 use crate::Tid;
 use crate::perf::error::PerfError;
 use crate::perf::event::{Event, Whose, attributes, explain};
 use crate::perf::record::{Record, parse};
 use crate::perf::ring::Ring;
+use crate::perf::rings::Stamped;
 
 /// Room for records: what was mapped, executed and lost, and one for each time that the thread loses the processor.
 const RECORDS: usize = 1 << 18;
@@ -31,6 +51,9 @@ pub struct PtEvent {
     cursor: AuxCursor,
     trace: AuxTrace,
     lost: u64,
+    sideband: Vec<Stamped>,
+    /// The kernel refused the filter.
+    unfiltered: bool,
 }
 
 /// What a thread's event recorded.
@@ -46,11 +69,16 @@ pub struct PtTrace {
     pub lost: u64,
     /// Bytes that were overwritten before they were read.
     pub overrun: u64,
+    /// What went on around it, in order: files mapped, programs executed, threads begun and ended.
+    pub sideband: Vec<Stamped>,
+    /// A filter was asked for and refused: everything was traced.
+    pub unfiltered: bool,
 }
 
 impl PtEvent {
     /// Starts to trace a thread in user space, with a buffer of at least so many bytes. `filter` is a list of
-    /// `filter OFFSET/SIZE@FILE`, separated by commas; nothing else is traced then.
+    /// `filter OFFSET/SIZE@FILE`, separated by commas; nothing else is traced then. Where the kernel refuses it (a file
+    /// system whose files cannot be told apart, more ranges than the processor has), everything is traced.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -77,6 +105,11 @@ impl PtEvent {
             u64::from(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU);
         attr.sample_regs_user = 0;
         attr.set_use_clockid(0);
+        attr.set_mmap(1);
+        attr.set_mmap2(1);
+        attr.set_comm(1);
+        attr.set_comm_exec(1);
+        attr.set_task(1);
         attr.set_disabled(1);
         let failed = |error| explain("tracing with Intel PT".to_owned(), whose, error);
         let mut event = Event::open(attr, whose, None).map_err(failed)?;
@@ -91,9 +124,7 @@ impl PtEvent {
             },
             _ => explain("a trace buffer".to_owned(), whose, error),
         })?;
-        if let Some(filter) = filter {
-            set_filter(&event, filter).map_err(PerfError::system("setting an address filter"))?;
-        }
+        let unfiltered = filter.is_some_and(|filter| set_filter(&event, filter).is_err());
         event.enable().map_err(PerfError::system("enabling Intel PT"))?;
         Ok(Self {
             event,
@@ -103,6 +134,8 @@ impl PtEvent {
             cursor: AuxCursor::new(size, mode),
             trace: AuxTrace::default(),
             lost: 0,
+            sideband: Vec::new(),
+            unfiltered,
         })
     }
 
@@ -112,12 +145,19 @@ impl PtEvent {
     /// When tracing cannot be started again after the buffer was full.
     pub fn read(&mut self) -> Result<(), PerfError> {
         match self.mode {
-            AuxMode::Streamed => self.take(),
+            AuxMode::Streamed => {
+                let stopped = self.take();
+                if stopped {
+                    // Only now, when there is room again, does it make sense to go on.
+                    let enabled = self.event.enable();
+                    enabled.map_err(PerfError::system("enabling Intel PT again"))?;
+                }
+            }
             AuxMode::Snapshot => {
                 self.take_records();
-                Ok(())
             }
         }
+        Ok(())
     }
 
     /// Ends tracing, and gives what was recorded.
@@ -129,17 +169,20 @@ impl PtEvent {
         self.event
             .disable()
             .map_err(PerfError::system("ending Intel PT"))?;
-        self.take()?;
+        self.take();
         Ok(PtTrace {
             segments: self.trace.finish(),
             truncated: self.cursor.truncated,
             damaged: self.cursor.damaged,
             lost: self.lost,
             overrun: self.cursor.overrun,
+            sideband: self.sideband,
+            unfiltered: self.unfiltered,
         })
     }
 
-    fn take(&mut self) -> Result<(), PerfError> {
+    /// Takes in data and records; says whether the kernel stopped the event because the buffer was full.
+    fn take(&mut self) -> bool {
         // The head first: the records of all that is before it are there then.
         let head = self.records.aux_head();
         let stopped = self.take_records();
@@ -153,12 +196,7 @@ impl PtEvent {
         if self.mode == AuxMode::Streamed {
             self.records.set_aux_tail(tail);
         }
-        if stopped {
-            self.event
-                .enable()
-                .map_err(PerfError::system("enabling Intel PT again"))?;
-        }
-        Ok(())
+        stopped
     }
 
     /// Takes note of the records; says whether the kernel stopped the event because the buffer was full.
@@ -167,6 +205,7 @@ impl PtEvent {
             records,
             cursor,
             lost,
+            sideband,
             ..
         } = self;
         let mut stopped = false;
@@ -176,7 +215,7 @@ impl PtEvent {
                 stopped |= record.flags.truncated();
             }
             Some((_, Record::Lost { lost: more } | Record::LostSamples { lost: more })) => *lost += more,
-            Some(_) => {}
+            Some((origin, record)) => sideband.push(Stamped { origin, record }),
             None => *lost += 1,
         });
         stopped
@@ -191,58 +230,5 @@ fn set_filter(event: &Event, filter: &str) -> io::Result<()> {
         Err(io::Error::last_os_error())
     } else {
         Ok(())
-    }
-}
-
-/// The buffer that the processor writes to.
-#[derive(Debug)]
-struct Aux {
-    start: NonNull<u8>,
-    size: usize,
-}
-
-// SAFETY: the mapping belongs to this value alone, whichever thread has it; it is only read.
-unsafe impl Send for Aux {}
-
-impl Aux {
-    /// Maps it. Mapped without the right to write, the kernel takes it for a flight recorder.
-    fn map(event: &Event, records: &mut Ring, size: usize, mode: AuxMode) -> io::Result<Self> {
-        let offset = records.place_aux(size);
-        let protection = match mode {
-            AuxMode::Snapshot => libc::PROT_READ,
-            AuxMode::Streamed => libc::PROT_READ | libc::PROT_WRITE,
-        };
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                size,
-                protection,
-                libc::MAP_SHARED,
-                event.as_fd().as_raw_fd(),
-                offset,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let start = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { start, size })
-    }
-
-    /// Copies a part of it.
-    fn copy(&self, part: std::ops::Range<usize>, to: &mut Vec<u8>) {
-        let end = part.end.min(self.size);
-        let len = end.saturating_sub(part.start);
-        // SAFETY: the part ends inside the mapping, which lives as long as self. The processor does not write to it now:
-        // it lies before the head and behind the tail of a stream, or the event is disabled.
-        to.extend_from_slice(unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(end - len), len) });
-    }
-}
-
-impl Drop for Aux {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and no reference into it outlives self.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.size) };
     }
 }

@@ -2,6 +2,7 @@ use program::{BuildId, FileOffset, RunAddr};
 use proptest::prelude::*;
 
 use super::{Mapping, Origin, Record, Sample, Task, parse};
+use crate::perf::intel_pt::{AuxFlags, AuxRecord};
 use crate::{Pid, Tid};
 
 const ORIGIN: Origin = Origin {
@@ -34,6 +35,45 @@ fn words(words: &[u64]) -> Vec<u8> {
 
 fn pair(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << 32
+}
+
+#[test]
+fn a_trace_that_begins_and_grows() {
+    let start = Record::TraceStart {
+        pid: Pid(70),
+        tid: Tid(71),
+    };
+    let begun = record(12, 0, &words(&[pair(70, 71)]));
+    assert_eq!(parse(&begun), Some((ORIGIN, start)));
+    for (bits, [truncated, overwrite, partial, collision]) in [
+        (0, [false; 4]),
+        (1, [true, false, false, false]),
+        (2, [false, true, false, false]),
+        (4, [false, false, true, false]),
+        (8, [false, false, false, true]),
+        // The format's bits say nothing of the data.
+        (0xff00, [false; 4]),
+    ] {
+        let grown = record(11, 0, &words(&[0x1000, 0x200, bits]));
+        let flags = AuxFlags(bits);
+        let aux = AuxRecord {
+            offset: 0x1000,
+            size: 0x200,
+            flags,
+        };
+        assert_eq!(parse(&grown), Some((ORIGIN, Record::Aux(aux))));
+        assert_eq!(
+            [
+                flags.truncated(),
+                flags.overwrite(),
+                flags.partial(),
+                flags.collision()
+            ],
+            [truncated, overwrite, partial, collision]
+        );
+        assert_eq!(flags.damaged(), partial || collision);
+    }
+    assert_eq!(parse(&record(11, 0, &words(&[0x1000, 0x200]))), None, "no flags");
 }
 
 #[test]

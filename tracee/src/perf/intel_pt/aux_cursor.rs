@@ -1,10 +1,21 @@
 //! The arithmetic of an AUX buffer: where the trace is in it, and where it has holes. Numbers in, numbers out: the same
 //! for a buffer that the kernel writes and for one that a test made up.
 //!
-//! perf_event_open(2), "MMAP layout" and PERF_RECORD_AUX; `kernel/events/ring_buffer.c` and
-//! `arch/x86/events/intel/pt.c` for what the manual page leaves open.
+//! The rules, from perf_event_open(2), "MMAP layout" and PERF_RECORD_AUX, and from `kernel/events/ring_buffer.c` and
+//! `arch/x86/events/intel/pt.c` where the manual page leaves them open:
+//!
+//! - A buffer that is mapped without PROT_WRITE is written over. `aux_head` is then a place in the buffer: behind it is
+//!   what is oldest. `aux_tail` is not looked at.
+//! - Else `aux_head` counts bytes for ever, and the place is its remainder. The kernel writes between `aux_tail` and
+//!   `aux_tail` plus the size; we read between `aux_tail` and `aux_head`, and then move the former.
+//! - The record of new data is written before `aux_head` moves: who reads the head first, and then the records, knows of
+//!   all holes before the head.
+//! - When there is no room the record is flagged as truncated and the event is disabled. It goes on when it is enabled,
+//!   and what happened meanwhile is not in the buffer: the bytes before and behind that place are no one trace.
 
 use std::ops::Range;
+
+use super::aux_record::AuxRecord;
 
 /// How the kernel treats a buffer that is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,41 +26,6 @@ pub enum AuxMode {
     /// It stops the event, flags the record as truncated, and goes on when there is room and the event is enabled again.
     /// `aux_head` counts all bytes ever written.
     Streamed,
-}
-
-/// `PERF_RECORD_AUX`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AuxRecord {
-    /// Where the new data starts.
-    pub offset: u64,
-    /// How much it is.
-    pub size: u64,
-    /// What is special about it.
-    pub flags: AuxFlags,
-}
-
-/// `PERF_AUX_FLAG_*`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AuxFlags(pub u64);
-
-impl AuxFlags {
-    /// Data after this was lost: the buffer was full.
-    #[must_use]
-    pub fn truncated(self) -> bool {
-        self.0 & 1 != 0
-    }
-
-    /// The record comes from a buffer that is written over.
-    #[must_use]
-    pub fn overwrite(self) -> bool {
-        self.0 & 2 != 0
-    }
-
-    /// There are holes in the data, or it collided with another's.
-    #[must_use]
-    pub fn damaged(self) -> bool {
-        self.0 & (4 | 8) != 0
-    }
 }
 
 /// How far a buffer was read.
@@ -164,49 +140,10 @@ impl AuxCursor {
     }
 }
 
-/// A trace that is read piece by piece: segments that each can be decoded by themselves.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AuxTrace {
-    /// The segments, oldest first.
-    pub segments: Vec<Vec<u8>>,
-}
-
-impl AuxTrace {
-    /// Adds what was read: its bytes, and where they break off.
-    pub fn add(&mut self, bytes: &[u8], cuts: &[usize]) {
-        let mut from = 0;
-        for &cut in cuts {
-            self.extend(bytes.get(from..cut).unwrap_or_default());
-            self.segments.push(Vec::new());
-            from = cut;
-        }
-        self.extend(bytes.get(from..).unwrap_or_default());
-    }
-
-    fn extend(&mut self, bytes: &[u8]) {
-        if self.segments.is_empty() {
-            self.segments.push(Vec::new());
-        }
-        if let Some(last) = self.segments.last_mut() {
-            last.extend_from_slice(bytes);
-        }
-    }
-
-    /// The segments that have something in them. The kernel hands out zeroed buffers, and a flight recorder that was not
-    /// full has zeros (PAD packets) before its data.
-    #[must_use]
-    pub fn finish(self) -> Vec<Vec<u8>> {
-        let trimmed = self.segments.into_iter().map(|mut segment| {
-            let zeros = segment.iter().take_while(|&&byte| byte == 0).count();
-            segment.drain(..zeros);
-            segment
-        });
-        trimmed.filter(|segment| !segment.is_empty()).collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::aux_record::AuxFlags;
+    use super::super::aux_trace::AuxTrace;
     use super::*;
     use proptest::prelude::*;
 
