@@ -3,6 +3,7 @@
 //! - `core`: what is watched, and what stops tell about it, the same for whoever owns the debug registers
 //! - `arming`: where locations are, and when that is known
 //! - `flight`: who is on the way from an access to its stop
+//! - `hold`: who stays stopped until nobody is
 //! - `engine`: a loop over the stops of a traced process
 //! - `owner`: perf events with `sigtrap`, or registers written through ptrace (compat)
 //! - `probes`: stops at places in the code, where addresses become known
@@ -16,6 +17,7 @@ mod ceiling;
 pub(crate) mod core;
 pub(crate) mod engine;
 mod flight;
+mod hold;
 pub mod launched;
 pub(crate) mod linked;
 pub(crate) mod owner;
