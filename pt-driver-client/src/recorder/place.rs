@@ -55,18 +55,19 @@ impl Known {
             .find(|module| candidate(module) && called(module))
     }
 
-    /// What is added to its link-time addresses, if it is what was mapped: its file, from where its code begins.
+    /// What is added to its link-time addresses, if some of its code is what was mapped.
     pub fn bias_of(&self, mapping: &Mapping) -> Option<u64> {
-        const PAGE: u64 = 4096;
         let is_other = match (&self.build_id, &mapping.build_id) {
             (Some(known), Some(found)) => known != found,
             _ => mapping.path.file_name() != self.name.file_name(),
         };
-        let (range, _) = self.code.iter().find(|(_, offset)| {
-            let first = offset.0 / PAGE * PAGE;
-            !is_other && first == mapping.offset.0
+        let mapped = mapping.offset.0..mapping.offset.0.saturating_add(mapping.len);
+        let (range, offset) = self.code.iter().find(|(range, offset)| {
+            let end = offset.0.saturating_add(range.end.0.saturating_sub(range.start.0));
+            !is_other && offset.0 < mapped.end && mapped.start < end
         })?;
-        Some(mapping.addr.0.wrapping_sub(range.start.0 / PAGE * PAGE))
+        let file_at = mapping.addr.0.wrapping_sub(mapping.offset.0);
+        Some(file_at.wrapping_add(offset.0).wrapping_sub(range.start.0))
     }
 
     /// Whether any of its code would be in a range of addresses.

@@ -142,6 +142,8 @@ mod tests {
             mapped(3, 0xa000, "/lib/libb.so", 0x1000, 5),
             mapped(4, 0xc000, "/lib/liba.so", 0x3000, 5),
             mapped(5, 0x8000, "/lib/liba.so", 0x1000, 5),
+            // A part of it, whose protection was changed.
+            mapped(6, 0x8800, "/lib/liba.so", 0x1800, 5),
         ];
         let told = read(&known(), &records);
         assert_eq!(told.iter().map(places).collect::<Vec<_>>(), [[(1, 0x7000)]]);
