@@ -127,7 +127,6 @@ fn line(frame: &ResolvedFrame, source: &SourceFrame, sources: &SourceText) -> Fr
             FrameOrigin::FramePointer => "frame-pointer",
             FrameOrigin::SignalFrame => "signal-frame",
             FrameOrigin::TailCall => "tail-call",
-            FrameOrigin::Returned => "returned",
             FrameOrigin::Scan => "scan",
         },
     }

@@ -10,7 +10,7 @@ use program::{FunctionRef, LinkAddr, ModuleId, Pc, Program};
 use slicer::plan::{Plan, WatchSite};
 use slicer::slice::{Criterion, Slice, SliceStatement};
 use slicer::threads::ThreadModel;
-use watchpoint::arm::{self, Armament, Armed};
+use watchpoint::arm::{self, Armament};
 use watchpoint::rotation::Rotation;
 use watchpoint::{Address, WatchSpec};
 
@@ -230,15 +230,8 @@ impl<'p, 'a> Tracking<'p, 'a> {
             .extend(given_up.map(|watched| (watched.module.clone(), watched.access)));
     }
 
-    /// What a run is to track. It takes the locations that some statements access; which of the others follows from its
-    /// number.
-    pub fn assignment(
-        &mut self,
-        sigma: u32,
-        run: u64,
-        promising: &[StatementId],
-        catalogue: &mut Cataloguer,
-    ) -> Assignment {
+    /// What a run is to track. Which of the locations it takes follows from its number.
+    pub fn assignment(&mut self, sigma: u32, run: u64, catalogue: &mut Cataloguer) -> Assignment {
         self.extend(sigma, catalogue);
         let state = (sigma, self.joined.len(), self.given_up.len());
         let current = |planned: &&Planned| (planned.sigma, planned.joined, planned.given_up) == state;
@@ -248,8 +241,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
         let Some(planned) = &self.planned else {
             return Assignment::default();
         };
-        let wanted = self.locations_of(planned, promising, catalogue);
-        let taken = planned.rotation.of_run_with(run, &wanted);
+        let taken = planned.rotation.of_run(run);
         let locations = taken
             .into_iter()
             .filter_map(|number| self.location(planned, number));
@@ -262,34 +254,10 @@ impl<'p, 'a> Tracking<'p, 'a> {
         }
     }
 
-    /// The locations that are watched for accesses of these statements.
-    fn locations_of(
-        &self,
-        planned: &Planned,
-        statements: &[StatementId],
-        catalogue: &Cataloguer,
-    ) -> Vec<usize> {
-        if statements.is_empty() {
-            return Vec::new();
-        }
-        let is_of = |site: &usize| {
-            let site = planned.plan.watch_sites.get(*site);
-            let at = site.and_then(|site| catalogue.number_at(site.access, self.program));
-            at.is_some_and(|statement| statements.contains(&statement))
-        };
-        let all = planned.armament.locations.iter().enumerate();
-        all.filter(|(_, armed)| armed.sites.iter().any(is_of))
-            .map(|(number, _)| number)
-            .collect()
-    }
-
     /// Adds the places that failing runs had locations at, as far as there are registers. They come first: who finds a
     /// location where it is watched already needs no other register for it.
     fn add_fixed(&self, locations: &mut Vec<(WatchedRecord, WatchSpec)>) {
-        let registers = |spec: &WatchSpec| match &spec.address {
-            Address::Pointed(pointed) => pointed.follows.len() + spec.len.div_ceil(REGISTER_BYTES) as usize,
-            _ => spec.len.div_ceil(REGISTER_BYTES) as usize,
-        };
+        let registers = |spec: &WatchSpec| spec.len.div_ceil(REGISTER_BYTES) as usize;
         let mut free =
             REGISTERS.saturating_sub(locations.iter().map(|(_, spec)| registers(spec)).sum::<usize>());
         let mut added: Vec<(WatchedRecord, WatchSpec)> = Vec::new();
@@ -342,7 +310,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
                 return 0;
             }
             let registers = armed.spec.len.div_ceil(REGISTER_BYTES);
-            usize::try_from(registers).map_or(REGISTERS + 1, |own| own + pointers(armed, &armament))
+            usize::try_from(registers).unwrap_or(REGISTERS + 1)
         });
         let rotation = Rotation::new(needs.collect(), REGISTERS);
         Planned {
@@ -374,19 +342,6 @@ impl<'p, 'a> Tracking<'p, 'a> {
         let named = self.program.module(module).filter(|_| module != ModuleId(0));
         named.map(|module| module.name().to_owned())
     }
-}
-
-/// How many pointers have to be watched for where a location is, beside those that are watched anyway.
-fn pointers(armed: &Armed, all: &Armament) -> usize {
-    let Address::Pointed(pointed) = &armed.spec.address else {
-        return 0;
-    };
-    let is_first = |address: &Address| match address {
-        Address::Static { module, addr } => *module == pointed.module && *addr == pointed.addr,
-        _ => false,
-    };
-    let watched = all.locations.iter().any(|other| is_first(&other.spec.address));
-    pointed.follows.len().saturating_sub(usize::from(watched))
 }
 
 /// What a statement of a slice is there for, by the numbers of the slice's statements in the catalogue.

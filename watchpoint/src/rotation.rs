@@ -42,13 +42,6 @@ impl Rotation {
     /// The locations that run number `run` watches, ascending.
     #[must_use]
     pub fn of_run(&self, run: u64) -> Vec<usize> {
-        self.of_run_with(run, &[])
-    }
-
-    /// The same for a run that is to watch some locations whatever its number is, as far as they fit; the others take
-    /// turns at what is left.
-    #[must_use]
-    pub fn of_run_with(&self, run: u64, wanted: &[usize]) -> Vec<usize> {
         let fitting: Vec<usize> = (0..self.needs.len())
             .filter(|&index| self.can_fit(self.needs[index]))
             .collect();
@@ -58,15 +51,7 @@ impl Rotation {
         let start = usize::try_from(start).unwrap_or(0);
         let turn = fitting.iter().cycle().skip(start).take(fitting.len());
         let (mut free, mut taken) = (self.registers, Vec::new());
-        for &index in wanted.iter().filter(|index| fitting.contains(index)) {
-            if let Some(left) = free.checked_sub(self.needs[index])
-                && !taken.contains(&index)
-            {
-                free = left;
-                taken.push(index);
-            }
-        }
-        for &index in turn.filter(|index| !wanted.contains(index)) {
+        for &index in turn {
             // Stopping at the first that does not fit keeps neighbours together, and every location's turns
             // the same number as the next one's.
             let Some(left) = free.checked_sub(self.needs[index]) else {
@@ -101,24 +86,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    #[test]
-    fn what_is_wanted_is_watched_in_every_run() {
-        let rotation = Rotation::new(vec![1; 9], 4);
-        for run in 0..9 {
-            let taken = rotation.of_run_with(run, &[7, 2]);
-            assert!(
-                taken.contains(&2) && taken.contains(&7) && taken.len() == 4,
-                "{taken:?}"
-            );
-        }
-        let watched: std::collections::BTreeSet<usize> = (0..9)
-            .flat_map(|run| rotation.of_run_with(run, &[7, 2]))
-            .collect();
-        assert_eq!(watched.len(), 9);
-        let large = Rotation::new(vec![1, 5, 3, 2], 4);
-        assert_eq!(large.of_run_with(0, &[1, 2, 3]), [0, 2]);
-    }
 
     #[test]
     fn four_fit_and_nobody_waits() {

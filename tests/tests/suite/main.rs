@@ -17,7 +17,6 @@ mod names;
 mod pt_traces;
 mod run;
 mod show;
-mod strange;
 mod trace_text;
 mod watch_accesses;
 mod watch_killed;

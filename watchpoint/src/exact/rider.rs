@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
 
-use failure::report::Report as FailureReport;
 use tracee::process::ModuleMap;
 use tracee::ptrace::{End, Launched, Resume, SigInfo, Stop, Tracer};
 use tracee::run::{Ended, Handled, TrackError, Tracker};
@@ -38,8 +37,6 @@ pub(crate) struct Rider<O> {
     /// Tells that the reader knows what to read at a hit: in observe mode the program must not run before.
     ready: Option<Receiver<()>>,
     pid: Arc<AtomicU32>,
-    /// The program fails, and what its threads were about to tell is known.
-    failed: bool,
 }
 
 /// The other end of a [`Rider`].
@@ -91,7 +88,6 @@ fn pair<O: Launchable>(specs: Vec<WatchSpec>, mode: Mode, outlet: Outlet) -> (Ri
         sender,
         ready: observes.then_some(ready),
         pid: Arc::clone(&pid),
-        failed: false,
     };
     let passenger = Passenger {
         mode,
@@ -164,9 +160,6 @@ impl<O: Launchable> Tracker for Rider<O> {
         let Some(core) = &mut self.core else {
             return Ok(Handled::Passed);
         };
-        if self.failed && info.perf().is_some() {
-            return Ok(Handled::Taken);
-        }
         let how = core.signal(tracer, stop.tid, info)?;
         let keeps = how == Resume::Suppress && core.keeps(tracer);
         core.resuming(stop.tid);
@@ -207,20 +200,6 @@ impl<O: Launchable> Tracker for Rider<O> {
 
     fn period(&self) -> Option<Duration> {
         Some(TICK)
-    }
-
-    /// Accesses whose stop was not told yet: the threads are killed before it could be. Without them every run that
-    /// fails while others touch what is watched would be incomplete.
-    fn failing(&mut self, tracer: &mut Tracer<Launched>, _report: &FailureReport) -> Result<(), TrackError> {
-        self.failed = true;
-        let Some(core) = &mut self.core else {
-            return Ok(());
-        };
-        let told = tracer.undelivered();
-        for (tid, info) in told.iter().filter(|(_, info)| info.perf().is_some()) {
-            core.signal(tracer, *tid, info)?;
-        }
-        Ok(())
     }
 
     fn ended(&mut self, ended: Ended) {
