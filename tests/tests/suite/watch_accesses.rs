@@ -8,7 +8,7 @@ use failsketch_tests::watch::{Hit, Watch, Watched};
 use crate::watching::{self, Way};
 
 const THREADS: usize = 4;
-const VARIABLES: [&str; 3] = ["cell.shared", "handler", "jumper"];
+const VARIABLES: [&str; 3] = ["row.cell.shared", "handler", "jumper"];
 
 /// How often each thread makes each access of a line: by line, then by access.
 type Counts = BTreeMap<(u32, String), Vec<u64>>;
