@@ -14,7 +14,7 @@ const MIN_GAP: u64 = 64;
 /// A stretch of code, with the functions and moved-away parts that symbols say begin there.
 pub(super) struct Stretch<'s> {
     pub ground: &'s Ground,
-    /// Distances whose functions are wanted. Symbols are given up to the first function behind them.
+    /// Distances whose functions are wanted. Symbols are given up to the first function or moved-away part behind them.
     pub wanted: std::ops::Range<u64>,
     /// How far the functions go that begin before.
     pub reach: u32,
@@ -78,11 +78,11 @@ impl Stretch<'_> {
         let ground = self.ground;
         let begin = ground.base.saturating_add(self.wanted.start);
         let reach = ground.addr(self.reach);
-        // Of what lies behind the first function that is not wanted, not all symbols are given.
-        let behind = entries
-            .last()
-            .filter(|last| u64::from(last.start) >= self.wanted.end);
-        let known = behind.map_or(u64::MAX, |last| ground.addr(last.start));
+        // Of what lies behind the first function or part that is not wanted, not all symbols are given.
+        let last = entries.last().map(|last| ground.addr(last.start));
+        let last = last.max(self.cold.last().map(|part| part.start));
+        let behind = last.filter(|last| last - ground.base >= self.wanted.end);
+        let known = behind.unwrap_or(u64::MAX);
         let mut gaps = Vec::new();
         for range in ground.own.iter().filter(|range| range.end.0 > begin) {
             let (mut at, end) = (range.start.0.max(reach), range.end.0);

@@ -159,14 +159,25 @@ impl<'a> Index<'a> {
 
     fn functions_on(&self, shelf: usize) -> Vec<Packed> {
         let wanted = self.shelves.range(shelf);
+        let ends = |shelf| self.entries_on(shelf).map(|entry| entry.end).max();
+        let reach = self.shelves.reach(shelf, ends);
         let (mut entries, mut cold) = (Vec::new(), Vec::new());
         let mut from = Some(shelf);
-        let is_behind = |entries: &[Packed]| {
-            let last = entries.iter().map(|entry| entry.start).max();
-            last.is_some_and(|last| u64::from(last) >= wanted.end)
+        // A function behind the wanted ones tells where they end, and so does a part of another one if none of them
+        // goes further than what was read: there may be nothing but parts for megabytes.
+        let is_enough = |entries: &[Packed], cold: &[Part], read: u64| {
+            let is_behind = |start: u32| u64::from(start) >= wanted.end;
+            let is_read = |end: u32| u64::from(end) <= read;
+            let starts = cold.iter().filter_map(|part| self.ground.distance(part.start));
+            entries.iter().any(|entry| is_behind(entry.start))
+                || starts.max().is_some_and(is_behind)
+                    && is_read(reach)
+                    && entries.iter().all(|entry| is_read(entry.end))
         };
-        while let Some(at) = from.filter(|_| !is_behind(&entries)) {
+        let mut read = wanted.start;
+        while let Some(at) = from.filter(|_| !is_enough(&entries, &cold, read)) {
             self.read_symbols(at, &mut entries, &mut cold);
+            read = self.shelves.range(at).end;
             from = self.shelves.next(at);
         }
         entries.sort_unstable_by_key(|entry| (entry.start, entry.symbol));
@@ -174,9 +185,7 @@ impl<'a> Index<'a> {
         merge_aliases(&mut entries);
         let stretch = Stretch {
             ground: &self.ground,
-            reach: self
-                .shelves
-                .reach(shelf, |shelf| self.entries_on(shelf).map(|entry| entry.end).max()),
+            reach,
             cold: &cold,
             wanted: wanted.clone(),
         };
@@ -277,5 +286,50 @@ mod tests {
             let found: Vec<Packed> = shelves.flat_map(|shelf| index.functions_on(shelf)).collect();
             assert_eq!(found, index.whole().entries);
         });
+    }
+
+    /// Functions with and without sizes and symbols, then nothing but parts of theirs for many shelves, as a linker leaves
+    /// them that puts together what seldom runs, then a function again.
+    #[test]
+    fn a_neighbourhood_of_moved_away_parts_shows_what_the_whole_shows() {
+        let mut text = String::from(".text\n");
+        for n in 0..40 {
+            let size = if n % 3 == 0 {
+                String::new()
+            } else {
+                format!(".size f{n}, . - f{n}")
+            };
+            text += &format!(
+                ".type f{n}, @function\nf{n}: .cfi_startproc\n.fill 99, 1, 0x90\nret\n.cfi_endproc\n{size}\n"
+            );
+            if n % 5 == 0 {
+                text += ".cfi_startproc\n.fill 150, 1, 0x90\nret\n.cfi_endproc\n";
+            }
+        }
+        for n in 0..400 {
+            let of = n % 40;
+            text += &format!(".type f{of}.cold.{n}, @function\nf{of}.cold.{n}: .fill 89, 1, 0x90\nret\n");
+            text += &format!(".size f{of}.cold.{n}, . - f{of}.cold.{n}\n");
+        }
+        text += ".type last, @function\nlast: ret\n.size last, 1\n";
+        let folder = std::env::temp_dir().join(format!("failsketch-parts-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (source, library) = (folder.join("parts.s"), folder.join("parts.so"));
+        std::fs::write(&source, text).unwrap();
+        let mut gcc = std::process::Command::new("gcc");
+        let gcc = gcc
+            .args(["-shared", "-nostdlib", "-o"])
+            .arg(&library)
+            .arg(&source);
+        assert!(gcc.status().unwrap().success());
+        let file = std::fs::read(&library).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        let elf = Arc::new(Elf::parse(&file).unwrap());
+        let index = Index::new(&elf, SymbolTable::default(), |_| ());
+        assert!(index.shelves.count() > 30 && index.all_parts().len() == 400);
+        let shelves = 0..index.shelves.count();
+        let found: Vec<Packed> = shelves.flat_map(|shelf| index.functions_on(shelf)).collect();
+        assert_eq!(found, index.whole().entries);
+        assert!(found.len() > 48);
     }
 }
