@@ -8,6 +8,7 @@ use failure::Report;
 use failure::core_dump::CoreDump;
 use failure::image::{self, Limits, ProcessImage as _};
 use failure::resolve::recorded_path;
+use program::Reading;
 use tracee::{HostModules, MappedFile};
 
 /// Larger texts are log archives: cut the trace out first.
@@ -18,17 +19,18 @@ pub fn report(file: &Path, exe: &Path) -> Result<Report> {
     if is_standard_input(file) {
         return text(file);
     }
-    let bytes = MappedFile::open(file)?;
+    let bytes = MappedFile::open_scattered(file)?;
     if bytes.starts_with(b"\x7fELF") {
         from_core(&bytes, file, exe)
     } else {
+        bytes.expect(&bytes, Reading::Through);
         from_text(&bytes, file)
     }
 }
 
 /// Reads a core dump.
 pub fn core(file: &Path, exe: &Path) -> Result<Report> {
-    from_core(&MappedFile::open(file)?, file, exe)
+    from_core(&MappedFile::open_scattered(file)?, file, exe)
 }
 
 /// Reads the text of a stack trace.

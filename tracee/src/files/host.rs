@@ -42,13 +42,14 @@ impl HostFiles {
     /// # Errors
     /// When it cannot be opened.
     pub fn binary(&self) -> Result<&[u8], FileError> {
-        Ok(self.mapped.push_get(Box::new(MappedFile::open(&self.binary)?)))
+        let file = MappedFile::open_scattered(&self.binary)?;
+        Ok(self.mapped.push_get(Box::new(file)))
     }
 
     /// Maps a file once; asked again, the same bytes (or the same absence) come back.
     fn map(&self, path: &Path) -> Option<&[u8]> {
         let place = self.places.get(path).unwrap_or_else(|| {
-            let file = MappedFile::open(path).ok();
+            let file = MappedFile::open_scattered(path).ok();
             let place = file.map(|file| self.mapped.push_get_index(Box::new(file)));
             self.places.insert(path.to_owned(), Box::new(place))
         });

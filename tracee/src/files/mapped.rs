@@ -70,6 +70,17 @@ impl MappedFile {
         Ok(Self { map: Some(map) })
     }
 
+    /// Maps a file of which little is going to be read, here and there: a binary, a debug file, a core. To be said before
+    /// the first look, which brings in megabytes around it otherwise.
+    ///
+    /// # Errors
+    /// As for [`MappedFile::open`].
+    pub fn open_scattered(path: &Path) -> Result<Self, FileError> {
+        let file = Self::open(path)?;
+        file.expect(&file, Reading::Scattered);
+        Ok(file)
+    }
+
     /// Tells the kernel how a part of the file is going to be read. Bytes that are not of this file are left
     /// alone. A refusal costs speed, nothing else.
     pub fn expect(&self, part: &[u8], reading: Reading) {

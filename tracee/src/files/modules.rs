@@ -47,7 +47,7 @@ impl HostModules {
 impl ModuleFiles for HostModules {
     fn module(&self, path: &str, _build_id: Option<&BuildId>) -> Option<&[u8]> {
         let map = self.maps.get(path).unwrap_or_else(|| {
-            let opened = MappedFile::open(&self.path(path)).ok();
+            let opened = MappedFile::open_scattered(&self.path(path)).ok();
             self.maps.insert(path.to_owned(), Box::new(opened))
         });
         map.as_deref()
