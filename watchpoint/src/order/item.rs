@@ -31,6 +31,11 @@ impl Pending {
         update.undo(after.low(), self.len).map(Content::from)
     }
 
+    /// Whether what was there before it is known when it is known what is there after it.
+    pub(super) fn can_be_undone(&self) -> bool {
+        self.undone(Content::default()).is_some()
+    }
+
     /// What it found in memory, if no other thread can have made that wrong.
     pub(super) fn found(&self) -> Option<Content> {
         self.hit

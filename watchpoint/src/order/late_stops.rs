@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use super::simulation::{Event, STEP, any_op, hits, looks, run, told, wrong_claim};
+use super::simulation::{Event, Op, STEP, any_op, hits, looks, run, told, wrong_claim};
 use super::*;
 use crate::hit::Value;
 
@@ -206,4 +206,35 @@ proptest! {
             prop_assert!(out.iter().all(|hit| !hit.order_uncertain), "{:#?}", out);
         }
     }
+}
+
+#[test]
+fn an_exchange_waits_for_what_the_increment_after_it_is_told() {
+    // The increment has its place when it is the only thing that can be next, and what tells what it left comes later.
+    let event = |tid, op, time_ns, resumed_ns, report_ns| Event {
+        tid,
+        location: 0,
+        op,
+        time_ns,
+        resumed_ns,
+        report_ns,
+    };
+    let events = [
+        event(2, Op::Exchange(0), 45, 0, 277),
+        event(1, Op::Increment, 55, 0, 295),
+        event(2, Op::Load, 278, 277, 360),
+        event(1, Op::Load, 296, 295, 361),
+        event(0, Op::Load, 305, 0, 305),
+    ];
+    let in_ms = |event: Event| Event {
+        time_ns: event.time_ns * 1_000_000,
+        resumed_ns: event.resumed_ns * 1_000_000,
+        report_ns: event.report_ns * 1_000_000,
+        ..event
+    };
+    let out = ordered(&events.map(in_ms), &[Ask::SinceWhen]);
+    assert_eq!(contradiction(&out), None, "{out:#?}");
+    assert_eq!(out[0].value, Some(Value::new(0, Provenance::Computed)));
+    assert_eq!(out[1].value, Some(Value::new(1, Provenance::Computed)));
+    assert!(out.iter().all(|hit| !hit.order_uncertain), "{out:#?}");
 }

@@ -1,6 +1,6 @@
 //! Hits that have their place, until nothing more is told about their values.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::item::{Pending, Place};
 use crate::hit::{Content, Hit, Provenance, Value};
@@ -40,8 +40,8 @@ impl Settling {
         for Placed { pending, .. } in here.take_while(|other| is_open(&other.pending.hit)) {
             pending.hit.value = Some(Value::new(content, from));
             if pending.may_write() {
-                let undone = pending.undone(content);
-                let (Some(undone), None) = (undone, pending.found()) else {
+                let undone = pending.undone(content).filter(|_| pending.found().is_none());
+                let Some(undone) = undone else {
                     // What memory seemed to say about it may have been about something later.
                     pending.hit.before = pending.hit.before.filter(Value::is_exact);
                     break;
@@ -57,19 +57,22 @@ impl Settling {
         }
     }
 
-    /// The hits about which nothing more is going to be told. Those that are old, by their place and time, do not wait
-    /// for it.
+    /// The hits about which nothing more is going to be told: what is told reaches back over those that are open
+    /// themselves, as `tell` does, and no further. Those that are old, by their place and time, do not wait for it.
     pub(super) fn release(&mut self, is_old: impl Fn(Place, u64) -> bool) -> Vec<Hit> {
-        let mut followed = Vec::new();
+        let mut out_of_reach = BTreeSet::new();
         let mut settled = self.placed.len();
         for (at, Placed { place, pending }) in self.placed.iter().enumerate().rev() {
-            if followed.contains(place) {
+            if out_of_reach.contains(place) {
                 continue;
             }
-            if is_open(&pending.hit) && !is_old(*place, pending.hit.time_ns) {
+            let open = is_open(&pending.hit);
+            if open && !is_old(*place, pending.hit.time_ns) {
                 settled = at;
             }
-            followed.push(*place);
+            if !open || !passes_on(pending) {
+                out_of_reach.insert(*place);
+            }
         }
         let rest = self.placed.split_off(settled);
         let leaving = std::mem::replace(&mut self.placed, rest);
@@ -105,6 +108,11 @@ impl Settling {
 /// Whether a later access, or look at memory, can tell what this one saw or left behind.
 fn is_open(hit: &Hit) -> bool {
     hit.access.is_some() && hit.value.is_none_or(|value| !value.is_exact())
+}
+
+/// Whether what is told of the value after an access tells the value before it.
+fn passes_on(pending: &Pending) -> bool {
+    !pending.may_write() || (pending.can_be_undone() && pending.found().is_none())
 }
 
 /// Has a hit whose values are not certain start from what was there.

@@ -48,8 +48,8 @@ pub(super) fn any_op() -> impl Strategy<Value = Op> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event {
     pub(super) tid: u32,
-    location: usize,
-    op: Op,
+    pub(super) location: usize,
+    pub(super) op: Op,
     pub(super) time_ns: u64,
     /// Its thread did not run before this.
     pub(super) resumed_ns: u64,
