@@ -12,6 +12,9 @@
 //!   all holes before the head.
 //! - When there is no room the record is flagged as truncated and the event is disabled. It goes on when it is enabled,
 //!   and what happened meanwhile is not in the buffer: the bytes before and behind that place are no one trace.
+//! - When there was no room to begin with (the thread got the processor again, and nobody had read), the event is disabled
+//!   without a record. Room is `CIRC_SPACE`: one byte less than is free. So a buffer that is found full is such a place,
+//!   whatever the records say.
 
 use std::ops::Range;
 
@@ -58,6 +61,14 @@ impl Readable {
     #[must_use]
     pub fn len(&self) -> usize {
         self.parts.iter().map(ExactSizeIterator::len).sum()
+    }
+
+    /// Whether a flight recorder that holds these bytes was written over: the kernel hands out zeroed buffers, so there is
+    /// something in the older part only then.
+    #[must_use]
+    pub fn went_round(&self, bytes: &[u8]) -> bool {
+        let older = bytes.get(..self.parts[0].len()).unwrap_or(bytes);
+        older.iter().any(|&byte| byte != 0)
     }
 
     /// Whether there is nothing.
@@ -115,6 +126,10 @@ impl AuxCursor {
             // The kernel does not write over what was not read. If it did, only the last of it would be there.
             from = head - self.size;
             self.overrun += from - self.tail;
+        }
+        if waiting >= self.size - 1 && !self.cuts.contains(&head) {
+            self.truncated += 1;
+            self.cuts.push(head);
         }
         let start = from % self.size;
         let len = head.saturating_sub(from);
@@ -223,6 +238,31 @@ mod tests {
     }
 
     #[test]
+    fn a_full_buffer_ends_a_segment_also_without_a_record() {
+        for (head, is_full) in [(4094, false), (4095, true), (4096, true)] {
+            let mut cursor = AuxCursor::new(SIZE, AuxMode::Streamed);
+            cursor.note(&record(0, head, 0));
+            let readable = cursor.readable(head);
+            let cuts: &[usize] = if is_full { &[head as usize] } else { &[] };
+            assert_eq!(
+                (&*readable.cuts, cursor.truncated),
+                (cuts, u64::from(is_full)),
+                "{head}"
+            );
+            cursor.done(head);
+            assert_eq!(
+                cursor.readable(head + 10).cuts,
+                [0_usize; 0],
+                "a cut is made once"
+            );
+        }
+        // With a record it is the same place, once.
+        let mut cursor = AuxCursor::new(SIZE, AuxMode::Streamed);
+        cursor.note(&record(0, 4096, 1));
+        assert_eq!((cursor.readable(4096).cuts, cursor.truncated), (vec![4096], 1));
+    }
+
+    #[test]
     fn holes_and_collisions_are_counted_and_cut() {
         let mut cursor = AuxCursor::new(SIZE, AuxMode::Streamed);
         cursor.note(&record(0, 10, 4));
@@ -244,7 +284,9 @@ mod tests {
         let mut cursor = AuxCursor::new(SIZE, AuxMode::Snapshot);
         cursor.note(&record(500, SIZE as u64, 2));
         let full = 3 * SIZE as u64 + 500;
-        let bytes = copy(&written(full), &cursor.readable(500));
+        let readable = cursor.readable(500);
+        let bytes = copy(&written(full), &readable);
+        assert!(readable.went_round(&bytes), "its beginning is gone");
         let expected: Vec<u8> = (full - SIZE as u64..full)
             .map(|number| (number % 251 + 1) as u8)
             .collect();
@@ -260,7 +302,10 @@ mod tests {
     fn a_flight_recorder_that_was_not_full_has_only_its_data() {
         let mut cursor = AuxCursor::new(SIZE, AuxMode::Snapshot);
         let mut trace = AuxTrace::default();
-        trace.add(&copy(&written(300), &cursor.readable(300)), &[]);
+        let readable = cursor.readable(300);
+        let bytes = copy(&written(300), &readable);
+        assert!(!readable.went_round(&bytes), "nothing of it is gone");
+        trace.add(&bytes, &[]);
         assert_eq!(trace.finish(), [written(300)[..300].to_vec()]);
         let mut nothing = AuxTrace::default();
         nothing.add(&copy(&written(0), &cursor.readable(0)), &[]);

@@ -13,23 +13,24 @@
 //!   each one thread's.
 //! - First the ring for records is mapped, then `aux_offset` and `aux_size` are written to its first page, then the
 //!   buffer is mapped there: read-only for a flight recorder.
+//! - A stream is enabled again after every look, as perf does it: the kernel disables an event whose buffer is full, a
+//!   moment after the record that says so, and without any record when there was no room to begin with
+//!   (`perf_aux_output_begin`). Enabling an event that is on does nothing.
 //! - The filter is set before the event is enabled; see PERF_EVENT_IOC_SET_FILTER.
 //! - PERF_RECORD_LOST and PERF_RECORD_LOST_SAMPLES count what found no room in the ring for records: a record of a hole
 //!   may be among them, so that any of them is something missing. PERF_RECORD_THROTTLE does not concern an event that
 //!   does not sample.
 
-use std::ffi::CString;
-use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::fd::AsFd as _;
 
 use perf_event_open_sys::bindings::{
     PERF_SAMPLE_CPU, PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
 };
-use perf_event_open_sys::ioctls;
 
 use super::aux_buffer::Aux;
 use super::aux_cursor::{AuxCursor, AuxMode};
 use super::aux_trace::AuxTrace;
+use super::filter;
 use super::pmu::PtPmu;
 use crate::Tid;
 use crate::perf::error::PerfError;
@@ -51,6 +52,7 @@ pub struct PtEvent {
     cursor: AuxCursor,
     trace: AuxTrace,
     lost: u64,
+    overwritten: bool,
     sideband: Vec<Stamped>,
     /// The kernel refused the filter.
     unfiltered: bool,
@@ -69,6 +71,8 @@ pub struct PtTrace {
     pub lost: u64,
     /// Bytes that were overwritten before they were read.
     pub overrun: u64,
+    /// A flight recorder went round: what came before is written over.
+    pub overwritten: bool,
     /// What went on around it, in order: files mapped, programs executed, threads begun and ended.
     pub sideband: Vec<Stamped>,
     /// A filter was asked for and refused: everything was traced.
@@ -77,8 +81,8 @@ pub struct PtTrace {
 
 impl PtEvent {
     /// Starts to trace a thread in user space, with a buffer of at least so many bytes. `filter` is a list of
-    /// `filter OFFSET/SIZE@FILE`, separated by commas; nothing else is traced then. Where the kernel refuses it (a file
-    /// system whose files cannot be told apart, more ranges than the processor has), everything is traced.
+    /// `filter OFFSET/SIZE@FILE`, separated by commas; nothing else is traced then. Where the kernel refuses it (more
+    /// ranges than the processor has), everything is traced; see also [`super::can_filter`].
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -90,17 +94,7 @@ impl PtEvent {
         filter: Option<&str>,
     ) -> Result<Self, PerfError> {
         let whose = Whose::Thread(tid);
-        let config = pmu.config(&[
-            ("pt", 1),
-            ("branch", 1),
-            ("tsc", 1),
-            ("noretcomp", 1),
-            ("mtc", u64::from(pmu.capability("mtc") != 0)),
-            ("mtc_period", pmu.period("mtc_periods", 3)),
-            // 2^(n+11) bytes between two PSBs: 4 KiB, or what is next below it.
-            ("psb_period", pmu.period("psb_periods", 1)),
-        ]);
-        let mut attr = attributes(pmu.kind, config);
+        let mut attr = attributes(pmu.kind, pmu.tracing());
         attr.sample_type =
             u64::from(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU);
         attr.sample_regs_user = 0;
@@ -124,7 +118,7 @@ impl PtEvent {
             },
             _ => explain("a trace buffer".to_owned(), whose, error),
         })?;
-        let unfiltered = filter.is_some_and(|filter| set_filter(&event, filter).is_err());
+        let unfiltered = filter.is_some_and(|filter| filter::set(&event, filter).is_err());
         event.enable().map_err(PerfError::system("enabling Intel PT"))?;
         Ok(Self {
             event,
@@ -134,6 +128,7 @@ impl PtEvent {
             cursor: AuxCursor::new(size, mode),
             trace: AuxTrace::default(),
             lost: 0,
+            overwritten: false,
             sideband: Vec::new(),
             unfiltered,
         })
@@ -146,16 +141,12 @@ impl PtEvent {
     pub fn read(&mut self) -> Result<(), PerfError> {
         match self.mode {
             AuxMode::Streamed => {
-                let stopped = self.take();
-                if stopped {
-                    // Only now, when there is room again, does it make sense to go on.
-                    let enabled = self.event.enable();
-                    enabled.map_err(PerfError::system("enabling Intel PT again"))?;
-                }
+                self.take();
+                // Only now, when there is room again, does it make sense to go on.
+                let enabled = self.event.enable();
+                enabled.map_err(PerfError::system("enabling Intel PT again"))?;
             }
-            AuxMode::Snapshot => {
-                self.take_records();
-            }
+            AuxMode::Snapshot => self.take_records(),
         }
         Ok(())
     }
@@ -176,16 +167,17 @@ impl PtEvent {
             damaged: self.cursor.damaged,
             lost: self.lost,
             overrun: self.cursor.overrun,
+            overwritten: self.overwritten,
             sideband: self.sideband,
             unfiltered: self.unfiltered,
         })
     }
 
-    /// Takes in data and records; says whether the kernel stopped the event because the buffer was full.
-    fn take(&mut self) -> bool {
+    /// Takes in data and records.
+    fn take(&mut self) {
         // The head first: the records of all that is before it are there then.
         let head = self.records.aux_head();
-        let stopped = self.take_records();
+        self.take_records();
         let readable = self.cursor.readable(head);
         let mut bytes = Vec::with_capacity(readable.len());
         for part in &readable.parts {
@@ -193,14 +185,14 @@ impl PtEvent {
         }
         self.trace.add(&bytes, &readable.cuts);
         let tail = self.cursor.done(head);
-        if self.mode == AuxMode::Streamed {
-            self.records.set_aux_tail(tail);
+        match self.mode {
+            AuxMode::Streamed => self.records.set_aux_tail(tail),
+            AuxMode::Snapshot => self.overwritten = readable.went_round(&bytes),
         }
-        stopped
     }
 
-    /// Takes note of the records; says whether the kernel stopped the event because the buffer was full.
-    fn take_records(&mut self) -> bool {
+    /// Takes note of the records.
+    fn take_records(&mut self) {
         let Self {
             records,
             cursor,
@@ -208,27 +200,11 @@ impl PtEvent {
             sideband,
             ..
         } = self;
-        let mut stopped = false;
         records.drain(|bytes| match parse(bytes) {
-            Some((_, Record::Aux(record))) => {
-                cursor.note(&record);
-                stopped |= record.flags.truncated();
-            }
+            Some((_, Record::Aux(record))) => cursor.note(&record),
             Some((_, Record::Lost { lost: more } | Record::LostSamples { lost: more })) => *lost += more,
             Some((origin, record)) => sideband.push(Stamped { origin, record }),
             None => *lost += 1,
         });
-        stopped
-    }
-}
-
-fn set_filter(event: &Event, filter: &str) -> io::Result<()> {
-    let filter = CString::new(filter).map_err(io::Error::other)?;
-    // SAFETY: an ioctl on our own event; the kernel copies the text, which ends with a NUL.
-    let result = unsafe { ioctls::SET_FILTER(event.as_fd().as_raw_fd(), filter.as_ptr().cast_mut().cast()) };
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
     }
 }

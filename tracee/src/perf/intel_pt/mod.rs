@@ -5,16 +5,22 @@
 //! - [`AuxRecord`]: what the kernel says of new data
 //! - [`AuxCursor`], [`AuxTrace`]: what is where in the buffer, and where it has holes
 //! - `aux_buffer`: the buffer, mapped
+//! - [`can_filter`]: whether a file's code can be traced alone
+//! - [`family_and_model`]: which processor it is
 
 mod aux_buffer;
 mod aux_cursor;
 mod aux_record;
 mod aux_trace;
 mod event;
+mod filter;
 mod pmu;
+mod processor;
 
 pub use aux_cursor::{AuxCursor, AuxMode, Readable};
 pub use aux_record::{AuxFlags, AuxRecord};
 pub use aux_trace::AuxTrace;
 pub use event::{PtEvent, PtTrace};
+pub use filter::can_filter;
 pub use pmu::PtPmu;
+pub use processor::family_and_model;
