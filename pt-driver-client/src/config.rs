@@ -2,6 +2,8 @@
 
 use std::num::NonZero;
 
+use serde::{Deserialize, Serialize};
+
 /// How a trace was recorded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Config {
@@ -21,6 +23,20 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// A filter of these ranges, first and last address of each; `None` when there are none, or more than any processor
+    /// has.
+    #[must_use]
+    pub fn of(given: &[(u64, u64)]) -> Option<Self> {
+        let mut filter = Self::default();
+        if given.is_empty() || given.len() > filter.ranges.len() {
+            return None;
+        }
+        for (range, given) in filter.ranges.iter_mut().zip(given) {
+            *range = Some(*given);
+        }
+        Some(filter)
+    }
+
     /// Whether an address is traced.
     #[must_use]
     pub fn contains(&self, address: u64) -> bool {
@@ -30,7 +46,7 @@ impl Filter {
 }
 
 /// How the clocks of a processor belong together. What is not known is left out of estimates.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clock {
     /// MTCFreq of the recording (perf's `mtc_period`): an MTC every 2^n ticks of the crystal.
     pub mtc_frequency: u8,
@@ -42,7 +58,7 @@ pub struct Clock {
 }
 
 /// A processor of Intel's, as CPUID tells it: family and model with their extended bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Processor {
     /// Its family.
     pub family: u16,

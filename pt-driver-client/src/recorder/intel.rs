@@ -15,7 +15,7 @@ use slicer::plan::ranges::coarsen;
 use slicer::plan::{PcRange, Plan};
 use tracee::Tid;
 use tracee::perf::Stamped;
-use tracee::perf::intel_pt::{AuxMode, PtEvent, PtPmu, PtTrace};
+use tracee::perf::intel_pt::{AuxMode, PtEvent, PtPmu, PtTrace, can_filter, family_and_model};
 use tracee::process::ModuleMap;
 use tracee::ptrace::{Launched, Tracer};
 use tracee::run::{Ended, TrackError, Tracker};
@@ -23,9 +23,10 @@ use tracee::{ClockPoint, Pid};
 
 use super::Recorder;
 use super::place::Known;
-use super::recording::{Clock, Missing, Placed, Recording, Space, ThreadTrace, What};
+use super::recording::{Clock, Missing, Placed, Recording, Space, ThreadTrace, Unit, What};
 use super::request::{RecorderError, Source};
 use super::sideband::{self, Told};
+use crate::config::{self, Processor};
 
 const TICK: Duration = Duration::from_millis(20);
 
@@ -72,6 +73,8 @@ impl IntelPt {
         let pmu = PtPmu::of_this_host()?;
         let ids: BTreeSet<ModuleId> = plan.ranges.iter().map(|range| range.module).collect();
         let known: Vec<Known> = ids.into_iter().filter_map(|id| Known::of(program, id)).collect();
+        let mut recording = Recording::empty(Source::IntelPt, Clock::Counter(None));
+        recording.unit = unit(&pmu);
         Ok(Self {
             ranges: coarsen(plan.ranges.clone(), pmu.filters),
             pmu,
@@ -82,7 +85,7 @@ impl IntelPt {
             ended: Vec::new(),
             begin: ClockPoint::now(),
             over: false,
-            recording: Recording::empty(Source::IntelPt, Clock::Counter(None)),
+            recording,
         })
     }
 
@@ -115,7 +118,10 @@ impl IntelPt {
                 })
             })
             .collect();
-        let filter = parts.and_then(|parts| filter_text(&parts, self.pmu.filters));
+        let filter = parts
+            .filter(|parts| parts.iter().all(|part| can_filter(&part.file)))
+            .and_then(|parts| filter_text(&parts, self.pmu.filters));
+        self.recording.counts.unfiltered += u64::from(filter.is_none());
         let IntelOptions {
             bytes_per_thread,
             mode,
@@ -192,6 +198,19 @@ impl IntelPt {
     }
 }
 
+/// What has to be known of the processor, as far as the kernel tells.
+fn unit(pmu: &PtPmu) -> Unit {
+    Unit {
+        processor: family_and_model().map(|(family, model)| Processor { family, model }),
+        clocks: config::Clock {
+            mtc_frequency: pmu.mtc_frequency().unwrap_or(0),
+            tsc_per_crystal: pmu.tsc_per_crystal,
+            nominal_ratio: pmu.nominal_ratio,
+        },
+        filter: Vec::new(),
+    }
+}
+
 /// Adds a thread's trace to a recording, and what is missing from it.
 fn gather(recording: &mut Recording, tid: Tid, space: usize, trace: PtTrace) {
     let mut miss = |count: u64, what: What| {
@@ -203,6 +222,7 @@ fn gather(recording: &mut Recording, tid: Tid, space: usize, trace: PtTrace) {
     miss(trace.damaged, What::Damaged(trace.damaged));
     miss(trace.lost, What::Records(trace.lost));
     miss(trace.overrun, What::Beginning(trace.overrun));
+    miss(trace.overwritten.into(), What::Overwritten);
     recording.counts.unfiltered += u64::from(trace.unfiltered);
     let segments = trace.segments.into_iter();
     recording
@@ -225,8 +245,8 @@ fn filter_text(parts: &[FilterPart], most: usize) -> Option<String> {
     }
     let texts = parts.iter().map(|part| {
         let file = part.file.to_str()?;
-        // The kernel takes these for the end of the name.
-        let can_be_said = !file.contains([' ', ',', '\n', '\t']);
+        // The kernel takes these for the end of the name (`perf_event_parse_addr_filter`).
+        let can_be_said = !file.contains([' ', ',', '\n']);
         can_be_said.then(|| format!("filter {:#x}/{:#x}@{file}", part.offset, part.len))
     });
     texts
@@ -285,6 +305,9 @@ impl Recorder for IntelPt {
     fn finish(mut self: Box<Self>) -> Recording {
         self.close_space();
         self.recording.clock = Clock::Counter(Some((self.begin, ClockPoint::now())));
+        if self.recording.counts.unfiltered == 0 {
+            self.recording.unit.filter = self.ranges;
+        }
         self.recording
     }
 }
@@ -323,6 +346,7 @@ mod tests {
             segments: vec![vec![1], vec![2, 3]],
             truncated: 1,
             lost: 7,
+            overwritten: true,
             unfiltered: true,
             ..PtTrace::default()
         };
@@ -333,7 +357,7 @@ mod tests {
             .into_iter()
             .map(|missing| missing.what)
             .collect();
-        assert_eq!(missing, [What::Truncated(1), What::Records(7)]);
+        assert_eq!(missing, [What::Truncated(1), What::Records(7), What::Overwritten]);
         let bytes: Vec<Vec<u8>> = recording.threads.into_iter().map(|thread| thread.bytes).collect();
         assert_eq!(bytes, [vec![1], vec![2, 3]]);
     }

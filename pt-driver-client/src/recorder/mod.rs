@@ -28,7 +28,7 @@ pub mod step;
 mod suffix;
 mod writer;
 
-pub use recording::{Clock, Counts, Missing, Placed, Recording, Space, ThreadTrace, What};
+pub use recording::{Clock, Counts, Missing, Placed, Recording, Space, ThreadTrace, Unit, What};
 pub use request::{ControlFlow, RecorderError, Source, choose, recorder};
 use tracee::run::Tracker;
 

@@ -1,6 +1,7 @@
 //! What came out of recording: bytes for each thread, and all that is missing from them.
 
 use std::fmt;
+use std::ops::Range;
 
 use program::{BuildId, LinkAddr, ModuleId, Pc, Program, RunAddr};
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,7 @@ use tracee::{ClockPoint, Tid};
 
 use super::request::Source;
 use crate::code::Image;
+use crate::config::{self, Config, Filter, Processor};
 use crate::flow::{Decoder, Interest, ThreadFlow};
 
 /// The control flow of one run.
@@ -18,6 +20,9 @@ pub struct Recording {
     pub source: Source,
     /// What the times in the traces are.
     pub clock: Clock,
+    /// The processor, if it was the processor.
+    #[serde(default)]
+    pub unit: Unit,
     /// What was mapped where: one for the program, one more for each other program that it executed.
     pub spaces: Vec<Space>,
     /// The traces, in the order in which the threads first showed up.
@@ -51,6 +56,34 @@ impl Clock {
         let since = i128::from(ticks) - i128::from(begin.ticks);
         let time = i128::from(begin.nanoseconds) + (since * nanoseconds).checked_div(length)?;
         u64::try_from(time).ok()
+    }
+}
+
+/// What has to be known of a processor to read its traces.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unit {
+    /// Which one it is: some have defects.
+    pub processor: Option<Processor>,
+    /// How its clocks belong together.
+    pub clocks: config::Clock,
+    /// Where it was told to trace; empty for everywhere.
+    pub filter: Vec<PcRange>,
+}
+
+impl Unit {
+    /// How the decoders are told of it, for traces of one address space.
+    fn config(&self, space: &Space) -> Config {
+        let errata = self.processor.and_then(Processor::errata);
+        let placed: Vec<(u64, u64)> = space
+            .placed(&self.filter)
+            .filter(|range| !range.is_empty())
+            .map(|range| (range.start, range.end - 1))
+            .collect();
+        Config {
+            errata: errata.unwrap_or_default(),
+            clock: self.clocks,
+            filter: Filter::of(&placed),
+        }
     }
 }
 
@@ -106,6 +139,8 @@ pub enum What {
     Strays(u64),
     /// So many bytes of the beginning: a trace keeps only its end.
     Beginning(u64),
+    /// What came before the trace: a flight recorder went round, nobody knows how often.
+    Overwritten,
     /// Stretches between places that follow one another: a signal came between them. The traces are off there.
     Interrupted(u64),
     /// Outcomes of branches whose target could not be read at the moment.
@@ -132,6 +167,7 @@ impl fmt::Display for What {
             Self::Hits(count) => write!(f, "{count} hits of probes were lost: the ring was full"),
             Self::Strays(count) => write!(f, "{count} hits of probes were in no known module"),
             Self::Beginning(bytes) => write!(f, "the first {bytes} bytes were dropped"),
+            Self::Overwritten => f.write_str("the beginning was written over: the buffer keeps the end"),
             Self::Interrupted(count) => write!(f, "{count} stretches were interrupted by a signal"),
             Self::Targets(count) => write!(f, "the targets of {count} branches could not be read"),
             Self::End => f.write_str("what came after the last recorded branch is not known"),
@@ -178,11 +214,15 @@ impl Space {
     /// The ranges where they were.
     #[must_use]
     pub fn interest(&self, ranges: &[PcRange]) -> Interest {
-        Interest::ranges(self.modules.iter().flat_map(|placed| {
+        Interest::ranges(self.placed(ranges))
+    }
+
+    fn placed<'s>(&'s self, ranges: &'s [PcRange]) -> impl Iterator<Item = Range<u64>> + 's {
+        self.modules.iter().flat_map(|placed| {
             let ranges = ranges.iter().filter(|range| range.module == placed.module);
             let run = |addr: LinkAddr| placed.bias.wrapping_add(addr.0);
             ranges.map(move |range| run(range.start)..run(range.end))
-        }))
+        })
     }
 
     /// Its code, from the program's files.
@@ -209,6 +249,7 @@ impl Recording {
         Self {
             source,
             clock,
+            unit: Unit::default(),
             spaces: Vec::new(),
             threads: Vec::new(),
             missing: Vec::new(),
@@ -224,7 +265,10 @@ impl Recording {
         let mut decoders: Vec<(Decoder<'_>, Interest)> = images
             .iter()
             .zip(&self.spaces)
-            .map(|(image, space)| (Decoder::new(image), space.interest(ranges)))
+            .map(|(image, space)| {
+                let decoder = Decoder::with(image, self.unit.config(space));
+                (decoder, space.interest(ranges))
+            })
             .collect();
         let decoded = self.threads.iter().map(|thread| {
             let flow = decoders.get_mut(thread.space);
@@ -238,6 +282,39 @@ impl Recording {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A module at an address, and a filter of two ranges in it and one in a module that is not there.
+    #[test]
+    fn decoders_are_told_of_the_processor() {
+        let range = |module, start, end| PcRange {
+            module: ModuleId(module),
+            start: LinkAddr(start),
+            end: LinkAddr(end),
+        };
+        let space = Space {
+            modules: vec![Placed {
+                module: ModuleId(3),
+                bias: 0x5000,
+                build_id: None,
+            }],
+        };
+        let mut unit = Unit {
+            processor: Some(Processor {
+                family: 6,
+                model: 0x5e,
+            }),
+            filter: vec![range(3, 0x10, 0x20), range(4, 0, 8), range(3, 0x40, 0x41)],
+            ..Unit::default()
+        };
+        let config = unit.config(&space);
+        assert!(config.errata.has(config::Erratum::Skl014));
+        let filter = config.filter.unwrap();
+        let traced = [0x500f, 0x5010, 0x501f, 0x5020, 0x5040, 0x5041].map(|at| filter.contains(at));
+        assert_eq!(traced, [false, true, true, false, true, false]);
+        unit.filter = (0..5).map(|n| range(3, n * 8, n * 8 + 4)).collect();
+        assert_eq!(unit.config(&space).filter, None, "no processor has so many");
+        assert_eq!(Unit::default().config(&space), Config::default());
+    }
 
     #[test]
     fn ticks_become_nanoseconds_by_two_points() {

@@ -19,7 +19,7 @@ use super::step::SingleStep;
 /// How the caller wants control flow recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum ControlFlow {
-    /// Intel PT where the processor and the kernel have it, else probes, else not at all.
+    /// Intel PT where the processor and the kernel have it and can be told what to trace, else probes, else not at all.
     #[default]
     Auto,
     /// This one, or fail.
@@ -107,7 +107,11 @@ pub enum RecorderError {
 pub fn choose(request: ControlFlow) -> Result<Option<Source>, RecorderError> {
     match request {
         ControlFlow::None => Ok(None),
-        ControlFlow::Auto if PtPmu::of_this_host().is_ok() => Ok(Some(Source::IntelPt)),
+        // A processor without filters (the first that had Intel PT) records everything, and most of it is of libraries
+        // whose code the decoder is not given: probes tell more.
+        ControlFlow::Auto if PtPmu::of_this_host().is_ok_and(|pmu| pmu.filters > 0) => {
+            Ok(Some(Source::IntelPt))
+        }
         ControlFlow::Auto => Ok(software().is_ok().then_some(Source::SoftwarePt)),
         ControlFlow::Only(Source::IntelPt) => match PtPmu::of_this_host() {
             Ok(_) => Ok(Some(Source::IntelPt)),
