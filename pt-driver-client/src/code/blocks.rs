@@ -269,6 +269,21 @@ impl<'a> Blocks<'a> {
         count >= 3 && matches!(bytes, [0x0f, 0x01, 0xc2 | 0xc3, ..])
     }
 
+    /// Whether the instruction at an address is PTWRITE.
+    pub(crate) fn is_ptwrite(&self, at: u64) -> bool {
+        let (bytes, count) = self.image.across(at);
+        let bytes = bytes.get(..count).unwrap_or_default();
+        let is_prefix = |byte: u8| matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf2 | 0xf3);
+        let opcode = bytes.iter().position(|&byte| !is_prefix(byte)).unwrap_or(0);
+        let (prefixes, rest) = bytes.split_at(opcode);
+        let rest = match rest {
+            [0x40..=0x4f, rest @ ..] if self.mode == ExecMode::Bits64 => rest,
+            rest => rest,
+        };
+        let repeats = prefixes.iter().rev().find(|&&byte| byte >= 0xf2);
+        repeats == Some(&0xf3) && matches!(rest, [0x0f, 0xae, modrm, ..] if modrm >> 3 & 7 == 4)
+    }
+
     /// How many blocks there are.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -20,6 +20,8 @@ pub struct Pending {
     shared_fup: bool,
     /// A transaction was aborted.
     aborted: bool,
+    /// A PTWRITE, whose FUP is the instruction itself and not the one after it.
+    ptwrite: bool,
     /// An MWAIT, whose EXSTOP follows.
     mwait: bool,
     /// An interrupt before this instruction: a TIP says where it goes.
@@ -41,6 +43,7 @@ impl Pending {
             own_fup: false,
             shared_fup: false,
             aborted: false,
+            ptwrite: false,
             mwait: false,
             interrupted: None,
             items: None,
@@ -110,7 +113,15 @@ impl Known<'_> {
                 state.pending.mwait = false;
                 state.pending.own_fup |= ip;
             }
-            Packet::Ptw { ip, .. } => state.pending.own_fup |= ip,
+            Packet::Ptw { ip: true, .. } => {
+                state.pending.own_fup = true;
+                state.pending.ptwrite = true;
+            }
+            Packet::Ptw { .. } if state.enabled => {
+                if let Some(at) = self.next_ptwrite(state) {
+                    self.walk_past(state, at, consumer)?;
+                }
+            }
             Packet::ControlFlowEvent { ip: true, .. } => state.pending.own_fup = true,
             Packet::ControlFlowEvent { kind, .. } if state.enabled && INTERRUPTING.contains(&kind) => {
                 state.pending.shared_fup = true;
@@ -316,12 +327,18 @@ impl Known<'_> {
             // BDM64: what was told of the branch right before the abort is wrong. It led here.
             state.go(ip);
         }
+        let ptwrite = std::mem::take(&mut state.pending.ptwrite);
         if (own || shared)
             && state.enabled
             && let Some(ip) = ip
-            && !self.walk_to(state, ip, consumer)?
         {
-            return Err(Why::Mismatch);
+            let is_there = match ptwrite {
+                true => self.walk_past(state, ip, consumer)?,
+                false => self.walk_to(state, ip, consumer)?,
+            };
+            if !is_there {
+                return Err(Why::Mismatch);
+            }
         }
         if let Some(mode) = mode {
             state.switch(mode);

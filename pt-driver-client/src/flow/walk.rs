@@ -26,24 +26,58 @@ impl Known<'_> {
 
     /// Whether an address comes before the next branch that needs a packet, and within a few blocks.
     pub fn reaches(&mut self, state: &mut State<'_>, ip: u64) -> bool {
+        self.ahead(state, |_, at| at == ip).is_some()
+    }
+
+    /// The next PTWRITE, if it comes before a branch that needs a packet, and within a few blocks.
+    pub fn next_ptwrite(&mut self, state: &mut State<'_>) -> Option<u64> {
+        self.ahead(state, |blocks, at| blocks.is_ptwrite(at))
+    }
+
+    /// The first instruction that is looked for.
+    fn ahead(&mut self, state: &mut State<'_>, is_it: impl Fn(&Blocks<'_>, u64) -> bool) -> Option<u64> {
         const FEW: usize = 256;
         let mut id = self.here(state);
         for _ in 0..FEW {
             let block = self.blocks.block(BlockId(id));
-            if self
-                .blocks
-                .addresses(block.start, block.instructions)
-                .any(|at| at == ip)
-            {
-                return true;
+            // Whoever looks at instructions pays for them, but less than for blocks that are told.
+            for _ in 0..=block.instructions / 16 {
+                state.spend_block().ok()?;
             }
+            let mut addresses = self.blocks.addresses(block.start, block.instructions);
+            if let Some(at) = addresses.find(|&at| is_it(&self.blocks, at)) {
+                return Some(at);
+            }
+            drop(addresses);
             id = match block.exit {
                 Exit::Jump(to) | Exit::Call(to) => self.blocks.at(to),
                 Exit::Falls => self.blocks.at(block.end),
-                _ => return false,
+                _ => return None,
             };
         }
-        false
+        None
+    }
+
+    /// Runs up to a PTWRITE, and that too: what tells of it is written when it ran.
+    pub fn walk_past<C: Consumer>(
+        &mut self,
+        state: &mut State<'_>,
+        ptwrite: u64,
+        consumer: &mut C,
+    ) -> Result<bool, Why> {
+        let is_there = self.walk_to(state, ptwrite, consumer)?;
+        if is_there && self.blocks.is_ptwrite(ptwrite) {
+            let end = self.blocks.addresses(ptwrite, 2).last().unwrap_or(ptwrite);
+            self.flush(consumer);
+            let part = Part {
+                start: ptwrite,
+                end,
+                instructions: 1,
+            };
+            consumer.part(&self.blocks, part);
+            state.go(end);
+        }
+        Ok(is_there)
     }
 
     /// Runs up to an address. Whether it was reached: a branch that needs a packet can come first.
@@ -62,6 +96,12 @@ impl Known<'_> {
                     .enumerate()
                     .last()
                     .filter(|&(_, at)| at == ip);
+            }
+            // Code that is not known can still be where the program was interrupted: by the fault of a page that is
+            // not there yet.
+            let leads_nowhere = matches!(block.exit, Exit::NoCode | Exit::NotAnInstruction);
+            if leads_nowhere && block.end == ip {
+                return Some((block.instructions as usize, ip));
             }
             (block.start == ip).then_some((0, ip))
         })

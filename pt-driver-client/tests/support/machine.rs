@@ -28,7 +28,7 @@ pub struct Program {
 pub type Choices = Vec<u16>;
 
 /// Instructions that lead to the next one.
-const PLAIN: [&[u8]; 10] = [
+const PLAIN: [&[u8]; 11] = [
     &[0x90],
     &[0x48, 0x89, 0xe5],
     &[0x8b, 0x45, 0xfc],
@@ -39,6 +39,7 @@ const PLAIN: [&[u8]; 10] = [
     &[0xf3, 0x0f, 0x1e, 0xfa],
     &[0x66, 0xb8, 1, 2],
     &[0xf7, 0x44, 0x24, 0x08, 1, 0, 0, 0],
+    &[0xf3, 0x0f, 0xae, 0xe0],
 ];
 
 pub fn programs() -> impl Strategy<Value = Program> {
@@ -147,6 +148,13 @@ impl Code {
             });
         }
         code
+    }
+}
+
+impl Code {
+    /// Where its blocks start.
+    pub fn starts(&self) -> impl Iterator<Item = u64> + '_ {
+        self.blocks.iter().map(|block| block.start)
     }
 }
 

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
 
 pub mod machine;
+pub mod processor;
 pub mod scenario;
 
 use pt_driver_client::code::{BlockId, Blocks, Image};
