@@ -5,9 +5,15 @@ use super::index::Free;
 use super::length::{self, Class, Insn};
 use super::quick::Quick;
 use crate::packet::ExecMode;
+use tracee::prefetch;
 
 /// Blocks end here at the latest, so that code entered at many places is not read to its end for each of them.
 const BORDER: u64 = 1024;
+
+const CACHE_LINE: isize = 64;
+
+/// Lines of code that are asked for with each block.
+const LINES_AHEAD: isize = 3;
 
 /// Chains up to this length are kept as lists.
 const LISTED: usize = 16;
@@ -116,7 +122,7 @@ impl Blocks<'_> {
     }
 
     /// Adds a block that is a whole chain.
-    #[inline]
+    #[inline(always)]
     fn push_alone(&mut self, start: u64, free: Free, rest: Rest, end: End) -> u32 {
         let id = self.rest.len() as u32;
         let hot = Hot {
@@ -131,7 +137,7 @@ impl Blocks<'_> {
         self.push(start, free, rest, hot)
     }
 
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, start: u64, free: Free, rest: Rest, hot: Hot) -> u32 {
         let id = self.rest.len() as u32;
         self.rest.push(rest);
@@ -145,6 +151,9 @@ impl Blocks<'_> {
     #[inline]
     fn read_block(&mut self, start: u64) -> Rest {
         let bytes = self.image.from(start, &mut self.hint);
+        // Code that runs for the first time is seldom near, and nothing can be read ahead of where branches lead: what
+        // is likely to be next, the code behind and where a branch goes, is asked for as early as it is known.
+        (1..=LINES_AHEAD).for_each(|line| prefetch(bytes, line * CACHE_LINE));
         // Blocks that begin here or behind are others.
         let border = (BORDER - start % BORDER) as usize;
         let (mut offset, mut last, mut count) = (0, 0, 0);
@@ -152,43 +161,54 @@ impl Blocks<'_> {
         let long = self.mode == ExecMode::Bits64;
         let (kind, displacement) = loop {
             let window: Option<&[u8; 16]> = bytes.get(offset..).and_then(<[u8]>::first_chunk);
-            let quick = window.filter(|_| long).map(|window| {
-                let [b0, b1, b2, b3, b4, b5, b6, b7, ..] = *window;
-                Quick::of([b0, b1, b2, b3, b4, b5, b6, b7])
-            });
-            if let Some(quick) = quick
-                && quick.is_plain()
+            let mut length = 0;
+            if let Some(window) = window
+                && long
             {
-                count += 1;
-                last = offset;
-                offset += usize::from(quick.length);
-                if offset >= border {
-                    break (Kind::Falls, 0);
+                let quick = Quick::of(length::first_word(window));
+                length = quick.length;
+                if !quick.is_plain() {
+                    let quick = quick.behind_prefix();
+                    length = quick.length_if_known();
+                    let class = quick.class();
+                    if length != 0 && class != Class::Other {
+                        count += 1;
+                        last = offset;
+                        offset += usize::from(length);
+                        break (KINDS[class as usize], quick.displacement());
+                    }
                 }
-                continue;
             }
-            let insn = quick.and_then(|quick| quick.behind_prefix().insn());
-            let insn = insn.or_else(|| length::decode_any(window?, self.mode));
-            let insn = match insn {
-                Some(insn) => insn,
-                None => match self.read_at_border(start.wrapping_add(offset as u64)) {
-                    Ok(insn) => insn,
-                    Err(kind) => break (kind, 0),
-                },
-            };
-            count += 1;
-            last = offset;
-            offset += usize::from(insn.length);
-            if insn.class != Class::Other {
-                if insn.class != Class::MovCr3 {
+            if length == 0 {
+                let insn = window.and_then(|window| length::decode_any(window, self.mode));
+                let insn = match insn {
+                    Some(insn) => insn,
+                    None => match self.read_at_border(start.wrapping_add(offset as u64)) {
+                        Ok(insn) => insn,
+                        Err(kind) => break (kind, 0),
+                    },
+                };
+                length = insn.length;
+                writes_cr3 |= insn.class == Class::MovCr3;
+                if !matches!(insn.class, Class::Other | Class::MovCr3) {
+                    count += 1;
+                    last = offset;
+                    offset += usize::from(length);
                     break (KINDS[insn.class as usize], insn.displacement);
                 }
-                writes_cr3 = true;
             }
+            count += 1;
+            last = offset;
+            offset += usize::from(length);
             if offset >= border {
                 break (Kind::Falls, 0);
             }
         };
+        if kind == Kind::Cond {
+            let target = offset as isize + displacement as isize;
+            prefetch(bytes, target);
+            prefetch(bytes, target + CACHE_LINE);
+        }
         self.writes_cr3 |= writes_cr3;
         // At most the distance to the border and one instruction.
         Rest {

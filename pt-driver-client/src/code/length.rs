@@ -61,11 +61,17 @@ pub fn decode(bytes: &[u8], mode: ExecMode) -> Option<Insn> {
 /// The instruction at the start of a window: the same, without a look at how many bytes there are.
 #[inline]
 fn decode_window(window: &[u8; 16], mode: ExecMode) -> Option<Insn> {
-    let [b0, b1, b2, b3, b4, b5, b6, b7, ..] = *window;
-    let quick = Quick::of([b0, b1, b2, b3, b4, b5, b6, b7]).behind_prefix().insn();
+    let quick = Quick::of(first_word(window)).behind_prefix().insn();
     quick
         .filter(|_| mode == ExecMode::Bits64)
         .or_else(|| decode_any(window, mode))
+}
+
+/// The first bytes of a window, the lowest first.
+#[inline]
+pub(super) fn first_word(window: &[u8; 16]) -> u64 {
+    let [b0, b1, b2, b3, b4, b5, b6, b7, ..] = *window;
+    u64::from_le_bytes([b0, b1, b2, b3, b4, b5, b6, b7])
 }
 
 /// The same, for what is not read quickly.

@@ -21,26 +21,27 @@ pub struct Quick {
 }
 
 impl Quick {
-    /// Reads an instruction.
+    /// Reads an instruction from its first eight bytes, the lowest first.
     #[inline]
-    pub fn of(bytes: [u8; 8]) -> Self {
-        let [b0, b1, b2, b3, ..] = bytes;
-        let [b0, b1, b2] = [b0, b1, b2].map(usize::from);
-        let word = u64::from_le_bytes(bytes);
+    pub fn of(word: u64) -> Self {
+        let [b0, b1, b2, b3] = [0, 8, 16, 24].map(|shift| usize::from((word >> shift) as u8));
         let with_rex = select_unpredictable(b1 == 0x0f, AFTER_REX_0F + b2, AFTER_REX + b1);
         let without = select_unpredictable(b0 == 0x0f, AFTER_0F + b1, b0);
         let entry = ENTRIES[select_unpredictable(b0 & 0xf0 == 0x40, with_rex, without)];
-        // For each byte that can be ModRM, how long the operand would be.
-        let [o1, o2, o3] = [b1, b2, b3.into()].map(|modrm| u32::from(OPERAND[modrm]));
-        let shift = entry.operand_shift();
-        let operand = ((o1 | o2 << 8 | o3 << 16) >> shift) as u8;
+        // For each byte that can be ModRM, how long the operand would be. What its SIB adds is worked out for all three
+        // as well: when the opcode is known, nothing is left to do but to choose.
+        let [o1, o2, o3] = [b1, b2, b3].map(|modrm| u32::from(OPERAND[modrm]));
+        let operands = o1 | o2 << 8 | o3 << 16;
+        let others = (word >> 16) as u32 & 0x07_0707 ^ 0x05_0505;
+        let has_base = (others + 0x07_0707) >> 3;
         // SIB can say that there is no base but four bytes of displacement.
-        let is_no_base = u8::from(word >> (16 + shift) & 7 == 5);
-        let no_base = operand >> 1 & is_no_base << 2;
+        let no_base = operands >> 1 & !has_base << 2 & 0x04_0404;
+        let lengths = (operands & 0x07_0707) + no_base;
+        let operand = (lengths >> entry.operand_shift()) as u8;
         Self {
             entry,
             word,
-            length: entry.rest_of_length() + (operand & 7) + no_base,
+            length: entry.rest_of_length() + (operand & 7),
         }
     }
 
@@ -51,7 +52,7 @@ impl Quick {
         if prefix != 0x66 && prefix & 0xfe != 0xf2 {
             return self;
         }
-        let mut behind = Self::of((self.word >> 8).to_le_bytes());
+        let mut behind = Self::of(self.word >> 8);
         behind.length += 1;
         behind.word = self.word;
         // With the operand-size prefix four bytes of immediate are two, and branches are a matter of the processor.
@@ -70,20 +71,37 @@ impl Quick {
     /// What it is, if it is one of most.
     #[inline]
     pub fn insn(self) -> Option<Insn> {
+        (!self.entry.is(NOT_QUICK)).then(|| Insn {
+            length: self.length,
+            class: self.class(),
+            displacement: self.displacement(),
+        })
+    }
+
+    /// How long it is, if it is one of most; else 0.
+    #[inline]
+    pub fn length_if_known(self) -> u8 {
+        if self.entry.is(NOT_QUICK) { 0 } else { self.length }
+    }
+
+    /// Where it leads, if it is one of most.
+    #[inline]
+    pub fn class(self) -> Class {
+        match self.entry.0 >> 8 & 7 {
+            GROUP_5 => self.group_5(),
+            class => CLASSES[usize::from(class)],
+        }
+    }
+
+    /// The target of a direct branch, relative to the next instruction.
+    #[inline]
+    pub fn displacement(self) -> i32 {
         let size = self.entry.immediate();
-        // A displacement is one byte or four, at the end.
+        // One byte or four, at the end.
         let told = (self.word >> ((u32::from(self.length.wrapping_sub(size)) * 8) & 63)) as i32;
         let shift = u32::from(size == 1) * 24;
         let has_any = -i32::from(self.entry.is(LEADS_AWAY) & (size != 0));
-        let class = match self.entry.0 >> 8 & 7 {
-            GROUP_5 => self.group_5(),
-            class => CLASSES[usize::from(class)],
-        };
-        (!self.entry.is(NOT_QUICK)).then_some(Insn {
-            length: self.length,
-            class,
-            displacement: told << shift >> shift & has_any,
-        })
+        told << shift >> shift & has_any
     }
 
     /// FF: where it leads is in ModRM, behind the prefix and REX.
@@ -189,7 +207,7 @@ const AFTER_0F: usize = 512;
 const AFTER_REX_0F: usize = 768;
 
 /// By opcode: alone, after REX, after 0F, after both.
-static ENTRIES: [Entry; 1024] = {
+const ENTRIES: [Entry; 1024] = {
     let mut entries = [Entry(NOT_QUICK); 1024];
     let mut opcode = 0;
     while opcode < 256 {
@@ -206,7 +224,7 @@ static ENTRIES: [Entry; 1024] = {
 const ASKS_SIB: u8 = 8;
 
 /// The length of ModRM, SIB and displacement, where SIB has a base.
-static OPERAND: [u8; 256] = {
+const OPERAND: [u8; 256] = {
     let mut table = [0; 256];
     let mut modrm = 0;
     while modrm < 256 {

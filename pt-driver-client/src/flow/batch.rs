@@ -12,18 +12,22 @@ pub const PADDING: usize = 8;
 const CAPACITY: usize = 512;
 /// No step is longer: there is always room for one more.
 const LONGEST: usize = 256;
+/// A power of two above both: what is below it needs no check.
+const ROOM: usize = 1024;
 
 /// Blocks that ran.
 #[derive(Debug)]
 pub struct Batch {
-    blocks: Box<[BlockId; CAPACITY + LONGEST + PADDING]>,
+    blocks: Box<[BlockId; ROOM + PADDING]>,
     count: usize,
 }
+
+const _: () = assert!(CAPACITY + LONGEST <= ROOM);
 
 impl Default for Batch {
     fn default() -> Self {
         Self {
-            blocks: Box::new([BlockId(0); CAPACITY + LONGEST + PADDING]),
+            blocks: Box::new([BlockId(0); ROOM + PADDING]),
             count: 0,
         }
     }
@@ -39,7 +43,7 @@ impl Batch {
     /// Adds the first `count` of some blocks, at most [`LONGEST`]; fast when there are [`PADDING`] of them.
     #[inline]
     pub fn extend(&mut self, blocks: &[BlockId], count: usize) {
-        let to = &mut self.blocks[self.count..];
+        let to = &mut self.blocks[self.count % ROOM..];
         if count <= PADDING
             && let (Some(to), Some(from)) = (to.first_chunk_mut::<PADDING>(), blocks.first_chunk::<PADDING>())
         {

@@ -370,7 +370,7 @@ impl Known<'_> {
     }
 
     /// Leaves a chain for where a TIP says.
-    #[inline]
+    #[inline(always)]
     pub fn leave_indirect<C: Consumer>(
         &mut self,
         state: &mut State<'_>,
@@ -388,7 +388,7 @@ impl Known<'_> {
     }
 
     /// Leaves a chain because tracing ends: where it reaches the given address, or at its last branch.
-    #[inline]
+    #[inline(always)]
     pub fn leave_disabled<C: Consumer>(
         &mut self,
         state: &mut State<'_>,

@@ -125,6 +125,7 @@ impl Memo {
     }
 
     /// Remembers a step, unless it is too long or enough are known.
+    #[inline]
     pub fn insert(&mut self, known_blocks: usize, block: u32, outcomes: Outcomes, made: &Made<'_>) {
         let (Ok(blocks), Ok(calls)) = (u8::try_from(made.count), u8::try_from(made.calls.len())) else {
             return;
@@ -168,6 +169,8 @@ impl Memo {
         self.taken += 1;
     }
 
+    #[cold]
+    #[inline(never)]
     fn grow(&mut self) {
         let larger = vec![Step::EMPTY; self.slots.len() * 2];
         self.shift -= 1;
@@ -177,6 +180,7 @@ impl Memo {
         }
     }
 
+    #[inline]
     fn place(&mut self, step: Step) {
         let mask = self.slots.len() - 1;
         let mut slot = self.slot(step.key) & mask;
