@@ -22,6 +22,7 @@ mod series;
 use std::sync::Mutex;
 
 use anyhow::{Context as _, Result};
+use pt_driver_client::recorder::choose;
 use tracee::run::{Cancel, Output};
 use tracee::{HostModules, ProgramFiles};
 
@@ -51,6 +52,8 @@ pub struct Ended {
 pub fn run(args: &RunArgs) -> Result<Ended> {
     let command = CommandLine::new(args)?;
     let executable = command.executable()?;
+    // A recorder that this host does not have is told now, not after runs until the first failure.
+    choose(args.control_flow)?;
     let cancel = Cancel::new();
     on_signals(&cancel)?;
     let common = Common {

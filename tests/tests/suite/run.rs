@@ -150,6 +150,7 @@ fn what_cannot_be_run_is_one_line() {
         "crash",
     ]);
     if done.how() == "exit status 1" {
+        assert_eq!(done.stderr.lines().count(), 1, "before any run: {}", done.stderr);
         assert!(done.stderr.contains("software-pt"), "{}", done.stderr);
     } else {
         skip::skipped("this machine has Intel PT: its absence cannot be tried");
