@@ -110,6 +110,8 @@ fn long_ways_end() {
     };
     let mut writes_cr3 = vec![0x0f, 0x22, 0xd8];
     writes_cr3.extend(&circle);
+    // Nothing but instructions to look at, block after block.
+    let plain = vec![0x90; CODE / 8];
     // A branch at the end: a way through everything for each outcome.
     long.extend([0x0f, 0x84].into_iter().chain((-(CODE as i32) - 6).to_le_bytes()));
     let start = "packets\npsb\nmode.64\npsbend\ntip.pge 3 0x5555555010\n";
@@ -118,10 +120,12 @@ fn long_ways_end() {
         "fup 1 0x5555\ntip 1 0x5010\n".to_owned(),
         "tip.pgd 0\ntip.pge 3 0x5555555010\n".to_owned(),
         "tip 1 0x5010\n".to_owned(),
+        "ptw\n".to_owned(),
+        "ptw.ip\nfup 1 0x5555\n".to_owned(),
         format!("{start}pip 0x1000\ntip.pgd 0\n").replace("packets\n", ""),
         format!("{start}tnt t\n").replace("packets\n", ""),
     ];
-    for code in [long, circle, writes_cr3] {
+    for code in [long, circle, writes_cr3, plain] {
         for again in &again {
             let trace = scenario::read(&format!("{start}{}", again.repeat(500))).trace;
             let image = Image::new([(BASE, code.as_slice())]);
