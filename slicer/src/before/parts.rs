@@ -56,6 +56,13 @@ impl Parts {
         true
     }
 
+    /// Adds what is left of a block behind a point that does not end it.
+    pub(super) fn add_rest(&mut self, block: usize) {
+        if let Some(whole) = self.whole.get_mut(block) {
+            *whole = true;
+        }
+    }
+
     /// Adds what can run after the call at `point`, which ends its block, until what it started is `ended`.
     /// Says whether the function can then still return.
     pub(super) fn add_after(&mut self, cfg: &Cfg, point: Position, ended: &Ended) -> bool {

@@ -165,7 +165,10 @@ impl<C: Calls> Builder<'_, C> {
         parts.add_before(&cfg, site.position);
         let returns = match site.link {
             Link::Call if !went_on => false,
-            Link::Taken => parts.add_after(&cfg, site.position, &Ended::default()),
+            Link::Taken => {
+                parts.add_rest(site.position.block);
+                parts.add_after(&cfg, site.position, &Ended::default())
+            }
             Link::Call | Link::Creation => {
                 let joins = self.calls.joins(site);
                 let alike = |one, other| self.calls.tests_alike(site.function, one, other);

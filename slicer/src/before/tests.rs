@@ -352,3 +352,17 @@ fn recursion_ends() {
     let before = program.before(&[(b, inside(1))]);
     assert!(before.has_run(a) && before.has_run(b) && before.has_run(MAIN) && !before.has_run(lost));
 }
+
+#[test]
+fn code_behind_a_taken_address_in_the_same_block_can_have_run() {
+    let mut program = Drawing::new(3);
+    let callback = program.line(1);
+    let site = Site {
+        function: MAIN,
+        position: inside(1),
+        link: Link::Taken,
+    };
+    program.sites.push((callback, site));
+    let before = program.before(&[(callback, inside(0))]);
+    assert!(before.has_run_at(MAIN, end_of(1)) && before.has_run_at(MAIN, inside(2)));
+}
