@@ -196,7 +196,10 @@ pub fn is_library(symbol: &str) -> bool {
         || ["St", "Sa", "Ss", "Sb", "Si", "So", "Sd"]
             .iter()
             .any(|short| path.starts_with(short));
-    standard || path.starts_with("9__gnu_cxx") || path.starts_with("10__cxxabiv1")
+    // What libstdc++ calls the system's threads by: `static` functions of a header, in no namespace.
+    let threads = path.strip_prefix('L').unwrap_or(path);
+    let threads = identifier(threads).is_some_and(|name| name.starts_with("__gthread_"));
+    standard || threads || path.starts_with("9__gnu_cxx") || path.starts_with("10__cxxabiv1")
 }
 
 /// Library code that a search for what a thread runs does not look into: it cleans up or prepares, and would
@@ -389,6 +392,7 @@ mod tests {
             "_ZNKSt6vectorIiSaIiEE4sizeEv",
             "_ZZNSt9once_flag18_Prepare_executionC4IZSt9call_onceEENKUlvE_clEv",
             "_ZN9__gnu_cxx13new_allocatorIiE8allocateEmPKv",
+            "_ZL14__gthread_oncePiPFvvE",
             "_ZN4core3ptr13drop_in_place17h0123456789abcdefE",
             "_ZN63_$LT$alloc..sync..Arc$LT$T$GT$$u20$as$u20$core..ops..drop..Drop$GT$4drop17h0123456789abcdefE",
             "_RINvNtNtCsjr_3std3sys9backtrace28___rust_begin_short_backtraceNCNvCs1_1r4main0uEB1_",

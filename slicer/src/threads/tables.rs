@@ -1,6 +1,7 @@
 //! Vtables: the tables through which C++ and Rust libraries call a thread's routine.
 
 use program::code::InstrIx;
+use program::elf::Pointer;
 use program::{FunctionRef, LinkAddr};
 
 use super::look::{Look, Looked};
@@ -42,7 +43,15 @@ fn last_routine(
     style: Style,
 ) -> Option<FunctionRef> {
     let mut tables = at.addresses().rev().filter(|(ix, _)| *ix < before);
-    tables.find_map(|(_, table)| routine_in(look, at, table, style))
+    tables.find_map(|(_, table)| {
+        // Unoptimised code may take a table from its beginning and add what stands before the functions.
+        let starts = match style {
+            Style::Cpp => &[0, 16][..],
+            Style::Rust => &[0],
+        };
+        let mut starts = starts.iter().map(|&start| table.offset(start));
+        starts.find_map(|table| routine_in(look, at, table, style))
+    })
 }
 
 /// The routine of a table, if there is one at this address.
@@ -62,8 +71,13 @@ fn routine_in(
         Style::Cpp => {
             // The slot before the first holds the type; only then the destructors are what they seem.
             elf.slot(table.offset(-8))?;
-            function(0)?;
-            function(1)?;
+            // clang puts the base's destructor, which is in the library, in place of one that does the same.
+            let destructor = |slot: i64| match elf.slot(table.offset(8 * slot))? {
+                Pointer::Local(addr) => at.function_starting_at(addr).map(drop),
+                Pointer::Import(_) | Pointer::Resolved(_) => Some(()),
+            };
+            destructor(0)?;
+            destructor(1)?;
             function(2).filter(|&run| named(run, "6_M_runEv"))
         }
         Style::Rust => {

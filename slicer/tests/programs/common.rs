@@ -16,6 +16,8 @@ pub enum Language {
     C,
     /// g++
     Cpp,
+    /// clang++
+    ClangCpp,
     /// rustc
     Rust,
 }
@@ -28,6 +30,7 @@ pub fn compile(name: &str, language: Language, level: u8, source: &str) -> Vec<u
     let (compiler, extension) = match language {
         Language::C => ("gcc", "c"),
         Language::Cpp => ("g++", "cpp"),
+        Language::ClangCpp => ("clang++", "cpp"),
         Language::Rust => ("rustc", "rs"),
     };
     let input: PathBuf = folder.join(format!("{name}.{extension}"));
@@ -37,7 +40,9 @@ pub fn compile(name: &str, language: Language, level: u8, source: &str) -> Vec<u
     match language {
         Language::Rust => command.args(["-g", "--edition=2024", "-C", &format!("opt-level={level}")]),
         Language::C => command.args(["-g", "-pthread", &format!("-O{level}")]),
-        Language::Cpp => command.args(["-g", "-std=c++20", "-pthread", &format!("-O{level}")]),
+        Language::Cpp | Language::ClangCpp => {
+            command.args(["-g", "-std=c++20", "-pthread", &format!("-O{level}")])
+        }
     };
     let result = command.arg(&input).arg("-o").arg(&output).output().unwrap();
     assert!(

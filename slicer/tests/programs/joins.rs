@@ -43,7 +43,7 @@ fn check(name: &str, language: Language, main: &str) {
     for level in [0, 2] {
         let (common, prefix, brackets) = match language {
             Language::Rust => (RUST, format!("{name}::"), ""),
-            Language::C | Language::Cpp => (CPP, String::new(), "()"),
+            Language::C | Language::Cpp | Language::ClangCpp => (CPP, String::new(), "()"),
         };
         let program = program(name, language, level, &format!("{common}{main}"));
         let full = |function: &str| format!("{prefix}{function}{brackets}");
