@@ -3,12 +3,13 @@
 use std::cell::OnceCell;
 use std::rc::Rc;
 
+use program::code::InstrIx;
 use program::values::{Base, Gpr, Place};
 use program::{Attribution, FunctionRef, Pc, Program};
 
 use super::criterion::Criterion;
 use crate::before::calls::ProgramCalls;
-use crate::before::{Before, Position};
+use crate::before::{Before, Calls as _, Link, Position};
 use crate::dependence::effects::RegisterSet;
 use crate::dependence::location::Location;
 use crate::threads::{ThreadModel, names};
@@ -24,6 +25,7 @@ pub(super) struct Around<'p, 'a> {
     /// The stacks of the failing points, the failing instruction first.
     failing: Vec<Vec<Pc>>,
     others: Vec<Vec<Pc>>,
+    calls: OnceCell<Rc<ProgramCalls<'p, 'a>>>,
     before: OnceCell<Vec<PointBefore<'p, 'a>>>,
 }
 
@@ -49,8 +51,29 @@ impl<'p, 'a> Around<'p, 'a> {
             threads: Rc::new(ThreadModel::new(program)),
             failing: stacks.take(MOST_POINTS).collect(),
             others: others.filter(|stack| !stack.is_empty()).collect(),
+            calls: OnceCell::new(),
             before: OnceCell::new(),
         }
+    }
+
+    fn calls(&self) -> &Rc<ProgramCalls<'p, 'a>> {
+        self.calls
+            .get_or_init(|| Rc::new(ProgramCalls::new(self.program, Rc::clone(&self.threads))))
+    }
+
+    /// Where a function's address, or that of a table that it stands in, is taken for whoever may call it.
+    pub(super) fn taken_at(&self, function: FunctionRef) -> Vec<Pc> {
+        let taken = self.calls().sites(function).into_iter();
+        let taken = taken.filter(|site| site.link == Link::Taken);
+        let places = taken.filter_map(|site| {
+            let module = self.program.module(site.function.module)?;
+            let flow = module.code().flow(site.function.function);
+            Some(Pc {
+                module: site.function.module,
+                addr: flow.addr(InstrIx(site.position.instruction))?,
+            })
+        });
+        places.collect()
     }
 
     /// Whether an instruction can have run before (or beside) the failure.
@@ -59,8 +82,8 @@ impl<'p, 'a> Around<'p, 'a> {
             return true;
         };
         let before = self.before.get_or_init(|| {
-            let calls = Rc::new(ProgramCalls::new(self.program, Rc::clone(&self.threads)));
             let points = self.failing.iter();
+            let calls = self.calls();
             points.map(|stack| calls.before(stack, &self.others)).collect()
         });
         before.iter().any(|before| before.has_run_at(function, position))
@@ -117,7 +140,7 @@ fn own_part(program: &Program<'_>, stack: impl Iterator<Item = Pc>) -> Vec<Pc> {
 /// A start routine's location at its entry, as its creator names it before the creating call.
 pub(super) fn passed_to_thread(
     view: &FunctionView<'_, '_>,
-    call: program::code::InstrIx,
+    call: InstrIx,
     argument: Option<Gpr>,
     location: Location,
 ) -> Option<Location> {

@@ -6,6 +6,7 @@ use program::{FunctionRef, Pc};
 
 use super::around::passed_to_thread;
 use super::context::{Context, Site};
+use super::pointers::PointerUse;
 use super::queue::{Point, Task};
 use super::{Here, Slice, Why};
 use crate::dependence::effects::RegisterSet;
@@ -40,6 +41,8 @@ impl Slice<'_, '_> {
             let passed = match caller.how {
                 How::Called => outside(&view, caller.point.ix, location),
                 How::Started(argument) => passed_to_thread(&view, caller.point.ix, argument, location),
+                // Whoever calls it passes the arguments.
+                How::HandedOut => None,
             };
             if let Some(passed) = passed {
                 // The way here was counted: what prepared the argument is as far away as the call itself.
@@ -66,6 +69,13 @@ impl Slice<'_, '_> {
         if site.is_none() {
             let calls = self.program.callers_of(function).into_iter();
             found.extend(calls.map(|pc| (pc, How::Called)));
+            if found.is_empty() {
+                let uses = self.pointer_uses(function).into_iter();
+                found.extend(uses.map(|(pc, done)| match done {
+                    PointerUse::Call => (pc, How::Called),
+                    PointerUse::HandedOut => (pc, How::HandedOut),
+                }));
+            }
         }
         found.retain(|(pc, _)| self.around.has_run(*pc));
         let mut callers = Vec::new();
@@ -97,6 +107,8 @@ struct Caller {
 
 enum How {
     Called,
+    /// By whoever got its address there.
+    HandedOut,
     /// As a thread; the register holds what it gets as its argument.
     Started(Option<Gpr>),
 }
@@ -116,7 +128,7 @@ impl Caller {
 
     fn why(&self) -> Why {
         match self.how {
-            How::Called => Why::Call,
+            How::Called | How::HandedOut => Why::Call,
             How::Started(_) => Why::Thread,
         }
     }

@@ -10,6 +10,7 @@ mod calls;
 mod context;
 mod criterion;
 mod globals;
+mod pointers;
 mod queue;
 mod walk;
 
