@@ -61,14 +61,17 @@ pub enum Attribution {
 /// do not look into for their own bugs.
 #[must_use]
 pub fn is_library_path(path: &str) -> bool {
-    const PREFIXES: [&str; 6] = [
+    const PREFIXES: [&str; 7] = [
         "/usr/include/",
         "/usr/lib/",
         "/usr/local/include/",
         "/rustc/",
         // What Rust's standard library is linked with.
         "/rust/deps/",
-        "/usr/src/",
+        // Where distributions keep the sources of what their compilers link statically. Nothing else below
+        // `/usr/src`: programs are built there too, above all in containers.
+        "/usr/src/debug/gcc",
+        "/usr/src/debug/glibc",
     ];
     // Rust's standard library when it was compiled with its sources at hand, and headers of a toolchain that
     // was installed elsewhere.
@@ -79,4 +82,29 @@ pub fn is_library_path(path: &str) -> bool {
         "/lib/clang/",
     ];
     PREFIXES.iter().any(|prefix| path.starts_with(prefix)) || INNER.iter().any(|inner| path.contains(inner))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_library_path;
+
+    #[test]
+    fn programs_are_built_in_places_near_libraries() {
+        for library in [
+            "/usr/include/c++/12/bits/stl_vector.h",
+            "/rustc/59807616e1fa2540724bfbac14d7976d7e4a3860/library/core/src/option.rs",
+            "/usr/src/debug/glibc-2.38-1.x86_64/nptl/pthread_create.c",
+            "/opt/gcc-14/include/c++/14/thread",
+        ] {
+            assert!(is_library_path(library), "{library}");
+        }
+        for own in [
+            "/usr/src/myapp/src/main.rs",
+            "/usr/src/debug/redis-7.2.4/src/server.c",
+            "/usr/local/src/queue.c",
+            "src/main.rs",
+        ] {
+            assert!(!is_library_path(own), "{own}");
+        }
+    }
 }

@@ -39,13 +39,19 @@ fn normal(path: &str) -> String {
     if absolute { format!("/{joined}") } else { joined }
 }
 
-/// Whether `path` ends with the components of `wanted`.
+/// Whether a recorded path and the one asked for can mean one file: the recorded one ends with the components of
+/// the other. Where a build recorded paths without their beginning, it is the other way round.
+///
+/// `../src/main.c` is relative to a folder that nobody here knows; what follows the dots is compared.
 pub(super) fn ends_with(path: &str, wanted: &str) -> bool {
-    let wanted = wanted.trim_start_matches("./");
-    match path.strip_suffix(wanted) {
-        Some(rest) => !wanted.is_empty() && (rest.is_empty() || rest.ends_with('/')),
+    let wanted = normal(wanted);
+    let wanted = wanted.trim_start_matches("../");
+    let ends = |path: &str, end: &str| match path.strip_suffix(end) {
+        Some(rest) => !end.is_empty() && (rest.is_empty() || rest.ends_with('/')),
         None => false,
-    }
+    };
+    ends(path, wanted)
+        || (!path.starts_with('/') && wanted.starts_with('/') && ends(wanted, path.trim_start_matches("../")))
 }
 
 /// The part after the last slash.
@@ -110,6 +116,11 @@ mod tests {
         assert!(ends_with("/src/main.c", "src/main.c"));
         assert!(ends_with("/src/main.c", "/src/main.c"));
         assert!(ends_with("/src/main.c", "./main.c"));
+        assert!(ends_with("/src/main.c", "../src/main.c"));
+        assert!(ends_with("/src/main.c", "lib/../src/./main.c"));
+        assert!(ends_with("src/main.c", "/home/me/app/src/main.c"));
+        assert!(!ends_with("src/main.c", "/home/me/app/main.c"));
+        assert!(!ends_with("src/main.c", "app/src/main.c"));
         assert!(!ends_with("/src/domain.c", "main.c"));
         assert!(!ends_with("/other/src/main.c", "/src/main.c"));
         assert!(!ends_with("/src/main.c", ""));
