@@ -33,6 +33,10 @@ pub enum Source {
     Core,
     /// gdb's `bt` or `thread apply all bt`.
     Gdb,
+    /// lldb's `bt` or `bt all`.
+    Lldb,
+    /// `eu-stack` of elfutils.
+    EuStack,
     /// `coredumpctl info` or systemd-coredump's journal entry.
     Coredumpctl,
     /// A Rust panic message with its backtrace.

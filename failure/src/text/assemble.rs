@@ -11,10 +11,12 @@ use crate::frames::{self, RuntimeRole};
 use crate::report::{Frame, Kind, Position, Report, Source, SymbolRef, Thread};
 
 /// Formats in the order in which their stacks are preferred when a text has several.
-const PREFERENCE: [Source; 7] = [
+const PREFERENCE: [Source; 9] = [
     Source::AddressSanitizer,
     Source::ThreadSanitizer,
     Source::Gdb,
+    Source::Lldb,
+    Source::EuStack,
     Source::Coredumpctl,
     Source::RustPanic,
     Source::Glibc,

@@ -1,7 +1,7 @@
 //! The text of a stack trace, in whatever format it comes.
 //!
 //! - `lines` and `prefix`: bytes into clean lines, without what a log put in front.
-//! - `gdb`, `coredumpctl`, `rust_panic`, `sanitizer`, `glibc`, `perf`, `kernel`: one format
+//! - `gdb`, `lldb`, `eu_stack`, `coredumpctl`, `rust_panic`, `sanitizer`, `glibc`, `perf`, `kernel`: one format
 //!   each. A line is offered to each of them; what none of them knows is skipped.
 //! - `messages` and `signals`: what is said about the failure outside of stacks; `foreign`: traces that
 //!   are not for us.
@@ -10,12 +10,14 @@
 
 mod assemble;
 mod coredumpctl;
+mod eu_stack;
 mod facts;
 mod foreign;
 mod gdb;
 mod glibc;
 mod kernel;
 mod lines;
+mod lldb;
 mod messages;
 mod modules;
 mod perf;
@@ -106,6 +108,7 @@ fn read(lines: &mut lines::Lines<'_>) -> (stacks::Stacks, facts::Facts, Option<&
     let mut facts = facts::Facts::default();
     let mut rust = rust_panic::RustPanic::default();
     let mut sanitizer = sanitizer::Sanitizer::default();
+    let mut lldb = lldb::Lldb::default();
     let mut language = None;
     while let Some(line) = lines.next_line() {
         if line.is_blank() {
@@ -117,7 +120,8 @@ fn read(lines: &mut lines::Lines<'_>) -> (stacks::Stacks, facts::Facts, Option<&
             let record = gdb::unwrap_frame(&line, lines);
             let _known = coredumpctl::frame(&record, &mut stacks)
                 || sanitizer.frame(&record, &mut stacks)
-                || gdb::frame(&record, &mut stacks, &mut facts);
+                || gdb::frame(&record, &mut stacks, &mut facts)
+                || eu_stack::frame(&record, &mut stacks);
             continue;
         }
         language = language.or_else(|| foreign::language(text));
@@ -125,6 +129,8 @@ fn read(lines: &mut lines::Lines<'_>) -> (stacks::Stacks, facts::Facts, Option<&
         let _known = rust.line(&line, &mut stacks, &mut facts)
             || messages::line(text, &mut facts, after_frames)
             || gdb::line(text, &mut stacks, &mut facts)
+            || lldb.line(text, &mut stacks, &mut facts)
+            || eu_stack::line(&line, &mut stacks, &mut facts)
             || coredumpctl::line(text, &mut stacks, &mut facts)
             || kernel::line(text, &mut stacks, &mut facts)
             || sanitizer.line(text, &mut stacks, &mut facts)

@@ -2,23 +2,26 @@
 //! the same thread told twice.
 
 use super::facts::{Facts, ThreadHint};
-use super::glibc;
 use super::stacks::Stack;
+use super::{glibc, lldb};
 use crate::frames::{self, RuntimeRole};
 use crate::report::{Frame, FrameOrigin, Position, Source};
 
 /// Fills in what a format leaves to the reader.
 pub(super) fn complete(stack: &mut Stack) {
     let frames = stack.thread.frames.as_mut_slice();
-    if let Source::Gdb | Source::Coredumpctl | Source::Perf = stack.source
+    if let Source::Gdb | Source::Lldb | Source::EuStack | Source::Coredumpctl | Source::Perf = stack.source
         && let Some(first) = frames.first_mut()
     {
         first.position = Position::Exact;
     }
     match stack.source {
         Source::Gdb => gdb_inlining(frames),
+        Source::Lldb => lldb::inlining(frames),
         Source::Glibc => glibc::mark_signal_frame(frames),
-        Source::RustPanic | Source::AddressSanitizer | Source::ThreadSanitizer => inlining_by_address(frames),
+        Source::RustPanic | Source::AddressSanitizer | Source::ThreadSanitizer | Source::EuStack => {
+            inlining_by_address(frames);
+        }
         Source::Coredumpctl | Source::Perf | Source::Core | Source::Live => {}
     }
     for at in 1..frames.len() {
@@ -98,7 +101,7 @@ pub(super) fn without_repetition(stacks: Vec<Stack>) -> (Vec<Stack>, Option<usiz
                 stopped_at = stopped_at.or(Some(kept.len()));
             }
         }
-        if stack.headed || stack.source != Source::Gdb {
+        if stack.headed || ![Source::Gdb, Source::Lldb].contains(&stack.source) {
             kept.push(stack);
         } else {
             loose.push(stack);
@@ -112,7 +115,11 @@ pub(super) fn without_repetition(stacks: Vec<Stack>) -> (Vec<Stack>, Option<usiz
 
 /// Which of the stacks is that of the failure.
 pub(super) fn failing(stacks: &[Stack], facts: &Facts, stopped_at: Option<usize>) -> usize {
-    if stacks.first().is_none_or(|stack| stack.source != Source::Gdb) {
+    let debugger = [Source::Gdb, Source::Lldb, Source::EuStack];
+    if stacks
+        .first()
+        .is_none_or(|stack| !debugger.contains(&stack.source))
+    {
         return 0;
     }
     let hinted = |hint: Option<ThreadHint>| {

@@ -1,10 +1,11 @@
 //! Stack-trace text of real programs, read from fixtures.
 //!
-//! The fixtures were printed by gdb 13, gcc 12's and clang 14's sanitizers, rustc 1.95, glibc 2.36 and
+//! The fixtures were printed by gdb 13, lldb 14, elfutils 0.188, gcc 12's and clang 14's sanitizers, rustc 1.95, glibc 2.36 and
 //! perf 6.1, except the coredumpctl, memory-map, bpftrace and quoted ones, which follow those tools' formats.
 
 #![allow(clippy::unwrap_used)]
 
+mod debuggers;
 mod gdb;
 mod robust;
 mod rust;
