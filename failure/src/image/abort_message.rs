@@ -13,8 +13,14 @@ pub(super) fn abort_message(image: &Image<'_>) -> Option<String> {
     /// The text follows the length of its buffer.
     const TEXT_AT: u64 = 4;
     let modules = image.process.modules();
-    let index = modules.iter().position(|module| is_c_library(&module.path))?;
-    let variable = symbols::dynamic(image.loaded(index)?, b"__abort_msg")?;
+    let library = modules.iter().position(|module| is_c_library(&module.path));
+    // A program that was linked statically has it inside.
+    let program = || {
+        let path = image.process.executable_path()?;
+        modules.iter().position(|module| module.path == path)
+    };
+    let loaded = image.loaded(library.or_else(program)?)?;
+    let variable = symbols::variable(loaded, b"__abort_msg")?;
     let buffer = image.process.word(variable).filter(|&buffer| buffer != 0)?;
     let text = image.process.string(RunAddr(buffer.checked_add(TEXT_AT)?))?;
     Some(text.trim_end().to_owned())

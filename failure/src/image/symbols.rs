@@ -6,12 +6,11 @@ use object::{Endianness, Object, ObjectSymbol};
 
 use super::joined::Loaded;
 
-/// The run-time address of a dynamic symbol of a module.
-pub(super) fn dynamic(module: &Loaded<'_>, name: &[u8]) -> Option<u64> {
+/// The run-time address of a runtime's variable.
+pub(super) fn variable(module: &Loaded<'_>, name: &[u8]) -> Option<u64> {
     let file = ElfFile64::<Endianness>::parse(module.file?).ok()?;
-    let symbol = file
-        .dynamic_symbols()
-        .find(|symbol| symbol.name_bytes() == Ok(name) && symbol.is_definition())?;
+    let mut symbols = file.dynamic_symbols().chain(file.symbols());
+    let symbol = symbols.find(|symbol| symbol.name_bytes() == Ok(name) && symbol.is_definition())?;
     Some(module.bias?.wrapping_add(symbol.address()))
 }
 
