@@ -6,7 +6,7 @@ use program::source::SourceFrame;
 use program::{Attribution, Pc, Program};
 
 use super::ResolvedFrame;
-use super::place::Places;
+use super::place::{Place, Places};
 use crate::report::{Frame, FrameOrigin, Position};
 
 /// Resolves a stack. Frames that the report marks as inlined are part of the next one's place: where that is
@@ -18,43 +18,41 @@ pub(super) fn resolve_all(
 ) -> Vec<ResolvedFrame> {
     let mut inner: Option<String> = None;
     let mut resolved = Vec::with_capacity(frames.len());
-    for (frame, is_told) in frames.iter().zip(told_by_the_program(places, program, frames)) {
-        if is_told {
-            continue;
+    let mut rest = frames;
+    while !rest.is_empty() {
+        let (count, place) = places.machine_frame(rest, inner.as_deref());
+        let (machine, further) = rest.split_at_checked(count).unwrap_or((rest, &[]));
+        rest = further;
+        let Some((outer, inlined)) = machine.split_last() else {
+            break;
+        };
+        let told =
+            place.is_some_and(|place| known_sources(program, executing(place.pc, outer.position)).len() > 1);
+        if !told {
+            // Lines that are inlined in a function which is not in the program are not in it either.
+            let in_program = place.is_some() || places.find(outer, None).is_some();
+            for frame in inlined {
+                let place = in_program
+                    .then(|| places.by_line_only(frame, inner.as_deref()))
+                    .flatten();
+                resolved.push(resolve(program, frame, place));
+                inner = name_of(frame, resolved.last());
+            }
         }
-        let found = resolve(places, program, frame, inner.as_deref());
-        inner = frame
-            .symbol
-            .as_ref()
-            .map(|symbol| symbol.name.clone())
-            .or_else(|| {
-                found
-                    .sources
-                    .last()
-                    .and_then(|source| source.function.as_deref().map(str::to_owned))
-            });
-        resolved.push(found);
+        let place = place.or_else(|| places.find(outer, inner.as_deref()));
+        resolved.push(resolve(program, outer, place));
+        inner = name_of(outer, resolved.last());
     }
     resolved
 }
 
-/// For each frame: whether it is inlined at a place about which the program knows everything.
-fn told_by_the_program(places: &Places<'_, '_>, program: &Program<'_>, frames: &[Frame]) -> Vec<bool> {
-    let mut known = false;
-    let mut told: Vec<bool> = frames
-        .iter()
-        .rev()
-        .map(|frame| {
-            if !frame.inlined {
-                known = places
-                    .exact(frame)
-                    .is_some_and(|pc| known_sources(program, executing(pc, frame.position)).len() > 1);
-            }
-            frame.inlined && known
-        })
-        .collect();
-    told.reverse();
-    told
+/// What a frame's function is called: by the report, or else by the program.
+fn name_of(frame: &Frame, found: Option<&ResolvedFrame>) -> Option<String> {
+    let reported = frame.symbol.as_ref().map(|symbol| symbol.name.clone());
+    reported.or_else(|| {
+        let outermost = found?.sources.last()?;
+        outermost.function.as_deref().map(str::to_owned)
+    })
 }
 
 fn executing(pc: Pc, position: Position) -> Pc {
@@ -67,17 +65,7 @@ fn executing(pc: Pc, position: Position) -> Pc {
     }
 }
 
-fn resolve(
-    places: &Places<'_, '_>,
-    program: &Program<'_>,
-    frame: &Frame,
-    inner: Option<&str>,
-) -> ResolvedFrame {
-    let place = if frame.inlined {
-        places.by_line_only(frame, inner)
-    } else {
-        places.find(frame, inner)
-    };
+fn resolve(program: &Program<'_>, frame: &Frame, place: Option<Place>) -> ResolvedFrame {
     let pc = place.map(|place| place.pc);
     let executing = pc.map(|pc| executing(pc, frame.position));
     let sources = executing.map_or_else(Vec::new, |pc| known_sources(program, pc));
@@ -91,11 +79,13 @@ fn resolve(
         .and_then(|source| source.linkage_name.as_deref().or(source.function.as_deref()));
     // A library's line is inlined in many places: one of them says nothing about whose code it is.
     let line_only = place.is_some_and(|place| place.line_only);
-    let role = super::role_of(frame, name).filter(|_| line_only || !has_own_line(program, executing));
+    let line = frame.location.as_ref().map(|location| location.line);
+    let functions_known = place.is_some_and(|place| place.functions_known);
+    let own_line = own_line(program, executing).filter(|&own| functions_known || Some(own) == line);
+    let role = super::role_of(frame, name).filter(|_| own_line.is_none());
     let own = match executing {
         Some(pc) => role.is_none() && is_own(program, pc),
-        // Inlined frames: own as far as the report's words go.
-        None => frame.inlined && role.is_none() && frame.location.is_some(),
+        None => false,
     };
     ResolvedFrame {
         pc,
@@ -128,20 +118,28 @@ pub(super) fn tail_caller(program: &Program<'_>, after: Pc) -> ResolvedFrame {
     }
 }
 
-/// Whether a line of the program's own is at a place, perhaps inlined into a runtime's function: a closure
-/// in the function that runs it.
-fn has_own_line(program: &Program<'_>, pc: Option<Pc>) -> bool {
-    let attribution = pc.map(|pc| program.statement_at(pc));
-    matches!(attribution, Some(Attribution::Statement(statement)) if statement.line.is_some())
+/// The program's own line at a place, perhaps inlined into a runtime's function: a closure in the function that
+/// runs it.
+fn own_line(program: &Program<'_>, pc: Option<Pc>) -> Option<u32> {
+    match program.statement_at(pc?) {
+        Attribution::Statement(statement) => statement.line,
+        // Code that serves several lines has none of its own; it is shown on the one before.
+        Attribution::CompilerMade => match program.statement_at(program.with_line_before(pc?)?) {
+            Attribution::Statement(statement) => statement.line,
+            Attribution::CompilerMade | Attribution::Library => None,
+        },
+        Attribution::Library => None,
+    }
 }
 
 fn is_own(program: &Program<'_>, pc: Pc) -> bool {
     match program.statement_at(pc) {
         Attribution::Statement(_) => true,
         // A crash in a prologue (a stack overflow) is still a crash of that function.
-        Attribution::CompilerMade => program
-            .function_at(pc)
-            .is_some_and(|function| program.is_own(function)),
+        Attribution::CompilerMade => {
+            let function = program.function_at(pc);
+            function.is_some_and(|function| program.is_own(function)) || own_line(program, Some(pc)).is_some()
+        }
         Attribution::Library => false,
     }
 }

@@ -6,6 +6,7 @@
 
 mod frame;
 mod hang;
+mod lines;
 mod place;
 mod tail;
 

@@ -11,7 +11,7 @@ use crate::report::{Frame, Position, Report};
 /// gdb turns address randomisation off, and Linux then puts position-independent executables here.
 const UNRANDOMISED_BASE: u64 = 0x5555_5555_4000;
 
-const PAGE: u64 = 4096;
+pub(super) const PAGE: u64 = 4096;
 
 /// Whether two paths mean one file, as far as a report lets one tell: by their last parts.
 pub(super) fn same_file(one: &str, other: &str) -> bool {
@@ -40,7 +40,20 @@ pub fn recorded_path<'r>(
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub pc: Pc,
+    /// It is one of several that the lines allow.
     pub line_only: bool,
+    /// The functions there are those that the report names, inlined ones included.
+    pub functions_known: bool,
+}
+
+impl Place {
+    pub(super) fn exact(pc: Pc) -> Self {
+        Self {
+            pc,
+            line_only: false,
+            functions_known: true,
+        }
+    }
 }
 
 /// The path by which a report speaks of a program's executable.
@@ -83,12 +96,19 @@ impl<'p, 'a> Places<'p, 'a> {
                 }
             }
         }
+        let stacks = report.threads.iter().map(|thread| thread.frames.as_slice());
+        if let Some((pc, address)) = places.told_by_lines(stacks) {
+            places
+                .biases
+                .entry(pc.module)
+                .or_insert(address.0.wrapping_sub(pc.addr.0));
+        }
         places
     }
 
     /// The place of a frame; `inner` is the function of the next inner frame, which a call there leads to.
     pub(super) fn find(&self, frame: &Frame, inner: Option<&str>) -> Option<Place> {
-        let exact = self.exact(frame).map(|pc| Place { pc, line_only: false });
+        let exact = self.exact(frame).map(Place::exact);
         exact.or_else(|| self.by_line_only(frame, inner))
     }
 
@@ -101,10 +121,14 @@ impl<'p, 'a> Places<'p, 'a> {
 
     /// The place of a frame by its source line.
     pub(super) fn by_line_only(&self, frame: &Frame, inner: Option<&str>) -> Option<Place> {
-        self.by_line(frame, inner).map(|pc| Place { pc, line_only: true })
+        self.by_line(frame, inner).map(|pc| Place {
+            pc,
+            line_only: true,
+            functions_known: false,
+        })
     }
 
-    fn candidates(&self, frame: &Frame) -> impl Iterator<Item = (ModuleId, &'p Module<'a>)> {
+    pub(super) fn candidates(&self, frame: &Frame) -> impl Iterator<Item = (ModuleId, &'p Module<'a>)> {
         let named = frame.module.as_ref().map(|module| module.path.clone());
         let is_executable = named.is_some() && named == self.executable;
         self.program.modules().filter(move |(id, module)| {
@@ -251,9 +275,11 @@ impl<'p, 'a> Places<'p, 'a> {
                     });
                 }
             }
+            // Behind a call that is not there: still inside the line.
+            let behind = i64::from(frame.position == Position::Return);
             return Some(Pc {
                 module: id,
-                addr: first.range.start,
+                addr: first.range.start.offset(behind),
             });
         }
         None
@@ -261,7 +287,7 @@ impl<'p, 'a> Places<'p, 'a> {
 }
 
 /// The calls in a range of code: where each returns to and whom it calls.
-fn calls_in(module: &Module<'_>, range: program::LinkRange) -> Vec<(LinkAddr, Option<String>)> {
+pub(super) fn calls_in(module: &Module<'_>, range: program::LinkRange) -> Vec<(LinkAddr, Option<String>)> {
     let Some(function) = module.code().functions().at(range.start) else {
         return Vec::new();
     };
@@ -294,7 +320,7 @@ fn names_at(module: &Module<'_>, addr: LinkAddr, name: &str) -> bool {
 
 /// Whether two spellings name one function: modules, versions, hashes, parameters and template arguments may
 /// be there or not, and an inner part of the path may be left out.
-fn same_function(one: &str, other: &str) -> bool {
+pub(super) fn same_function(one: &str, other: &str) -> bool {
     let (one, other) = (plain(one).path, plain(other).path);
     let ends = |long: &str, short: &str| long.strip_suffix(short).is_some_and(|rest| rest.ends_with("::"));
     !one.is_empty() && !other.is_empty() && (one == other || ends(&one, &other) || ends(&other, &one))

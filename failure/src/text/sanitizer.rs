@@ -18,6 +18,8 @@ pub(super) struct Sanitizer {
     reports: usize,
     /// The stack being read is that of a fatal signal: its first address is the instruction itself.
     fault: bool,
+    /// The printed address of that instruction, which the functions have as well that it is inlined into.
+    fault_at: Option<u64>,
 }
 
 impl Sanitizer {
@@ -160,7 +162,11 @@ impl Sanitizer {
         } else {
             Source::ThreadSanitizer
         };
-        let exact = self.fault && number == 0;
+        if self.fault && number == 0 {
+            self.fault_at = parts.address;
+        }
+        let exact =
+            self.fault && (number == 0 || (parts.address.is_some() && parts.address == self.fault_at));
         let shift = u64::from(!exact);
         parts.address = parts.address.map(|address| address.saturating_add(shift));
         if let Some(addr) = parts.module.as_mut().and_then(|module| module.addr.as_mut()) {

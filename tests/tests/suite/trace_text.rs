@@ -156,6 +156,59 @@ fn of_a_rust_backtrace() {
 }
 
 #[test]
+fn of_inlined_functions() {
+    let mut problems = Problems::default();
+    for compiler in ["g++", "clang++"] {
+        for level in ["-O0", "-O2"] {
+            let sample = Sample::build("inlined.cc", &[compiler, level, "-pthread"]);
+            let core = sample.core();
+            let expected = failing_statement(&core, &sample.exe).unwrap();
+            for command in ["bt", "thread apply all bt"] {
+                let text = gdb::ask(&sample.exe, &core, command);
+                // gdb runs programs at a place of its own; most programs run elsewhere.
+                for place in ["0x000055555555", "0x00005634c0de"] {
+                    problems.expect(
+                        &format!("{compiler} {level} {command} at {place}"),
+                        &text.replace("0x000055555555", place),
+                        &sample.exe,
+                        &expected,
+                    );
+                }
+            }
+        }
+    }
+    for level in ["opt-level=0", "opt-level=3"] {
+        let sample = Sample::build("inlined.rs", &["rustc", "-C", level]);
+        for amount in ["0", "1", "full"] {
+            let text = sample.stderr(("RUST_BACKTRACE", amount));
+            problems.expect(
+                &format!("{level} {amount}"),
+                &text,
+                &sample.exe,
+                &format!("inlined::pick {}", sample.fails_at),
+            );
+        }
+    }
+    problems.report();
+}
+
+#[test]
+fn of_a_library_that_inlines() {
+    let sample = Sample::build("list.c", &["gcc", "-O0"]);
+    let place = &sample.fails_at;
+    let text = format!(
+        "Program received signal SIGSEGV, Segmentation fault.\n\
+         #0  __find_specmb (format=0x555555556004 \"%d\") at ./stdio-common/printf-parse.h:82\n\
+         #1  __vfprintf_internal (s=0x7ffe7fb5c550, mode_flags=0) at ./stdio-common/vfprintf-internal.c:759\n\
+         #2  0x00007f2ec671c758 in __vsnprintf_internal (maxlen=8) at ./libio/vsnprintf.c:114\n\
+         #3  0x00005634c0de0001 in apply (item=0x4141) at {place}\n"
+    );
+    let mut problems = Problems::default();
+    problems.expect("gdb", &text, &sample.exe, &format!("apply {place}"));
+    problems.report();
+}
+
+#[test]
 fn of_glibc_backtrace() {
     let mut problems = Problems::default();
     for options in [
