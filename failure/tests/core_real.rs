@@ -144,14 +144,16 @@ fn an_abort_in_a_handler_on_a_stack_of_its_own() {
 
 #[test]
 fn a_failed_assertion_and_its_text() {
-    check("gcc", &["-O2"], &["assert"], |report| {
-        assert_eq!((report.kind, report.signal), (Kind::Abort, Some(Signal(6))));
-        let message = report.message.as_deref().unwrap();
-        assert!(
-            message.ends_with("fail_assertion: Assertion `n == 42 && \"the answer\"' failed."),
-            "{message}"
-        );
-    });
+    for options in [&["-O2"][..], &["-O2", "-static"]] {
+        check("gcc", options, &["assert"], |report| {
+            assert_eq!((report.kind, report.signal), (Kind::Abort, Some(Signal(6))));
+            let message = report.message.as_deref().unwrap();
+            assert!(
+                message.ends_with("fail_assertion: Assertion `n == 42 && \"the answer\"' failed."),
+                "{message}"
+            );
+        });
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The JSON that other programs read: its fields and their types stay.
 
 use failsketch_tests::failing::{HangCore, fail};
+use failsketch_tests::sample::Sample;
 use failsketch_tests::target::Built;
 use failsketch_tests::watch::Watch;
 use failsketch_tests::{command, zoo};
@@ -258,4 +259,58 @@ fn check_steps(steps: &[Value], threads: usize) {
         last["failing"], true,
         "the failing statement is the last one: {last:#}"
     );
+}
+
+#[test]
+fn what_failed_may_come_through_a_pipe() {
+    let sample = Sample::build("list.c", &["gcc", "-O0"]);
+    let exe = sample.exe.to_str().unwrap();
+    let text = format!(
+        "#0  0x0000000000001139 in apply (item=0x4141) at {}\n",
+        sample.fails_at
+    );
+    let core = std::fs::read(sample.core()).unwrap();
+    for (what, bytes) in [("a text", text.as_bytes()), ("a core", &core)] {
+        for file in ["-", "/dev/stdin", "/dev/fd/0"] {
+            let done = command::with_input(["triage", file, "--exe", exe], bytes);
+            let place = format!("apply ({})", sample.fails_at);
+            assert!(
+                done.status.success() && done.stdout.contains(&place),
+                "{what} as {file}: {}{}",
+                done.stderr,
+                done.stdout
+            );
+        }
+    }
+}
+
+#[test]
+fn a_line_is_found_by_any_spelling_of_its_file() {
+    let sample = Sample::build("list.c", &["gcc", "-O2"]);
+    let exe = sample.exe.to_str().unwrap();
+    let programs = concat!(env!("CARGO_MANIFEST_DIR"), "/programs");
+    let line = sample.fails_at.line;
+    for file in [
+        "list.c",
+        "./list.c",
+        "programs/list.c",
+        "../programs/list.c",
+        "../../tests/programs/./list.c",
+        &format!("{programs}/list.c"),
+        &format!("{programs}/../programs/list.c"),
+    ] {
+        let at = format!("{file}:{line}");
+        let slice = command::json(["slice", "--exe", exe, "--at", &at, "--json"]);
+        let slice = slice.unwrap_or_else(|error| panic!("{at}: {error}"));
+        assert_eq!(slice["criterion"]["line"], line, "{at}");
+    }
+    let other = command::json([
+        "slice",
+        "--exe",
+        exe,
+        "--at",
+        &format!("/elsewhere/list.c:{line}"),
+        "--json",
+    ]);
+    assert!(other.is_err(), "another file of that name");
 }
