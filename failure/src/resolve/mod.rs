@@ -55,6 +55,18 @@ pub enum ResolveError {
         /// The program, as the report names it.
         program: Option<String>,
     },
+    /// The report is about the program, but no frame says where in it.
+    #[error(
+        "none of the report's {frames} frames can be found in {file}, although it is about that program: they are \
+         of libraries, or addresses of a run that nothing tells the place of; give the core, or the stacks of \
+         all threads with symbols"
+    )]
+    NoPlaces {
+        /// How many frames there are.
+        frames: usize,
+        /// The file that was given.
+        file: String,
+    },
 }
 
 /// A failure in terms of the program.
@@ -151,9 +163,14 @@ pub fn resolve(report: &Report, program: &Program<'_>) -> Result<Failure, Resolv
         .flat_map(|thread| &thread.frames)
         .all(|frame| frame.pc.is_none_or(|pc| pc.module != EXECUTABLE))
     {
+        let file = executable_name(program);
+        let named = report.program.as_deref();
+        if named.is_some_and(|named| place::same_file(named, &file)) {
+            return Err(ResolveError::NoPlaces { frames, file });
+        }
         return Err(ResolveError::NotInProgram {
             frames,
-            file: executable_name(program),
+            file,
             program: report.program.clone(),
         });
     }

@@ -41,7 +41,7 @@ pub enum TextError {
     Empty,
     /// Nothing in the text looks like a frame.
     #[error(
-        "no stack frames found in {lines} lines{}; give gdb's `bt` or `thread apply all bt`, `coredumpctl info`, \
+        "no stack frames found in {lines} lines{}; give gdb's `bt` or `thread apply all bt`, lldb's `bt all`, `coredumpctl info`, \
          a Rust panic with RUST_BACKTRACE=1, a sanitizer report, or `symbol+0xoff (module)` lines",
         .seen.as_ref().map(|seen| format!(" (but the message `{seen}`)")).unwrap_or_default()
     )]
