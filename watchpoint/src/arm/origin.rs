@@ -1,8 +1,12 @@
 //! Where a parameter comes from: its callers, the creators of its thread, the allocation.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
 use iced_x86::Register;
 use program::values::{Base, Gpr, Value};
-use program::{FunctionRef, LinkAddr, ModuleId, Pc, Program};
+use program::{FunctionRef, LinkAddr, Module, ModuleId, Pc, Program};
 use slicer::threads::ThreadModel;
 use slicer::view::FunctionView;
 
@@ -21,6 +25,8 @@ pub(super) struct Origins<'o, 'p, 'a> {
     program: &'p Program<'a>,
     threads: &'o ThreadModel<'p, 'a>,
     points: &'o Points<'p, 'a>,
+    /// Functions that were looked at: the sites of a plan have callers in common, and a look costs.
+    views: RefCell<BTreeMap<FunctionRef, Rc<FunctionView<'p, 'a>>>>,
 }
 
 /// What was found on the way back.
@@ -44,7 +50,17 @@ impl<'o, 'p, 'a> Origins<'o, 'p, 'a> {
             program,
             threads,
             points,
+            views: RefCell::default(),
         }
+    }
+
+    fn view(&self, module: &'p Module<'a>, function: FunctionRef) -> Rc<FunctionView<'p, 'a>> {
+        let known = self.views.borrow().get(&function).map(Rc::clone);
+        known.unwrap_or_else(|| {
+            let view = Rc::new(FunctionView::new(module, function));
+            self.views.borrow_mut().insert(function, Rc::clone(&view));
+            view
+        })
     }
 
     /// Where `register + offset` at the entry of the function around `access` is known.
@@ -94,7 +110,7 @@ impl<'o, 'p, 'a> Origins<'o, 'p, 'a> {
     fn source(&self, call: Pc, passed: Gpr, offset: i64, depth: usize, found: &mut Found) {
         let value = || {
             let function = self.program.function_at(call)?;
-            let view = FunctionView::new(self.program.module(call.module)?, function);
+            let view = self.view(self.program.module(call.module)?, function);
             let at = view.flow.at(call.addr)?;
             let value = view.state_before(at)?.get(passed).plus(offset);
             Some((function, view, value))
