@@ -127,6 +127,7 @@ fn line(frame: &ResolvedFrame, source: &SourceFrame, sources: &SourceText) -> Fr
             FrameOrigin::FramePointer => "frame-pointer",
             FrameOrigin::SignalFrame => "signal-frame",
             FrameOrigin::TailCall => "tail-call",
+            FrameOrigin::Returned => "returned",
             FrameOrigin::Scan => "scan",
         },
     }

@@ -92,6 +92,7 @@ fn origin(origin: FrameOrigin) -> &'static str {
         FrameOrigin::FramePointer => "frame-pointer",
         FrameOrigin::SignalFrame => "signal-frame",
         FrameOrigin::TailCall => "tail-call",
+        FrameOrigin::Returned => "returned",
         FrameOrigin::Scan => "scan",
     }
 }

@@ -166,6 +166,8 @@ pub enum FrameOrigin {
     SignalFrame,
     /// The frame is gone: the function left by a jump, which the code around it shows.
     TailCall,
+    /// The frame is gone: the function returned, and the process ended with what it returned.
+    Returned,
     /// A guess from stack contents.
     Scan,
 }

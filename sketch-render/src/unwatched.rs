@@ -104,13 +104,14 @@ impl From<&Sketch> for StaticSketch {
 }
 
 const KINDS: [&str; 6] = ["signal", "assertion", "abort", "hang", "exit-status", "oracle"];
-const ORIGINS: [&str; 7] = [
+const ORIGINS: [&str; 8] = [
     "text",
     "context",
     "cfi",
     "frame-pointer",
     "signal-frame",
     "tail-call",
+    "returned",
     "scan",
 ];
 

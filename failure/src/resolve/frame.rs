@@ -118,6 +118,21 @@ pub(super) fn tail_caller(program: &Program<'_>, after: Pc) -> ResolvedFrame {
     }
 }
 
+/// The frame of a function that has returned; `at` made what it returned.
+pub(super) fn returned_from(program: &Program<'_>, at: Pc) -> ResolvedFrame {
+    ResolvedFrame {
+        pc: Some(at),
+        position: Position::Exact,
+        line_only: false,
+        sources: known_sources(program, at),
+        module: program.module(at.module).map(|module| module.name().to_owned()),
+        address: None,
+        role: None,
+        own: is_own(program, at),
+        origin: FrameOrigin::Returned,
+    }
+}
+
 /// The program's own line at a place, perhaps inlined into a runtime's function: a closure in the function that
 /// runs it.
 fn own_line(program: &Program<'_>, pc: Option<Pc>) -> Option<u32> {

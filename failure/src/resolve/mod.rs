@@ -8,6 +8,7 @@ mod frame;
 mod hang;
 mod lines;
 mod place;
+mod returned;
 mod tail;
 
 use program::source::SourceFrame;
@@ -148,7 +149,7 @@ impl ResolvedFrame {
 pub fn resolve(report: &Report, program: &Program<'_>) -> Result<Failure, ResolveError> {
     check_build(report, program)?;
     let places = Places::new(program, report);
-    let threads: Vec<ResolvedThread> = report
+    let mut threads: Vec<ResolvedThread> = report
         .threads
         .iter()
         .map(|thread| ResolvedThread {
@@ -178,9 +179,10 @@ pub fn resolve(report: &Report, program: &Program<'_>) -> Result<Failure, Resolv
         Kind::Hang => hang::most_telling(&threads),
         _ => report.failing.min(threads.len().saturating_sub(1)),
     };
-    let failing_frame = threads
-        .get(failing)
-        .and_then(|thread| failing_frame(&thread.frames, report.source));
+    let failing_frame = threads.get_mut(failing).and_then(|thread| {
+        failing_frame(&thread.frames, report.source)
+            .or_else(|| returned::restore(program, report.kind, &mut thread.frames))
+    });
     let mut notes = report.notes.clone();
     notes.extend(missing_debug_information(program));
     Ok(Failure {
