@@ -111,9 +111,13 @@ impl HitProgram {
 pub enum Then {
     /// It goes on.
     GoOn,
-    /// It gets SIGTRAP after the instruction: a stop under ptrace, **death** where nobody traces.
+    /// It gets [`STOPPED_BY`] after the instruction: a stop under ptrace, and for good where nobody traces.
     Stop,
 }
+
+/// The signal of [`Then::Stop`]. Programs have threads that block all signals (so that others handle them), and
+/// this one cannot be blocked; SIGTRAP, of which a thread has at most one, is left to watched memory.
+pub const STOPPED_BY: i32 = libc::SIGSTOP;
 
 /// What a program does about accesses that the kernel makes for the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,7 +214,7 @@ fn code(
     read_stack_top(&mut code);
     submit(&mut code, ring);
     if then == Then::Stop {
-        code.mov_imm(Reg::R1, libc::SIGTRAP);
+        code.mov_imm(Reg::R1, STOPPED_BY);
         code.call(Helper::SendSignalThread);
     }
     code.bind(out);

@@ -228,8 +228,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
         })
     }
 
-    /// A thread came by a place where a location's address is known. Says where it is, if nobody else would
-    /// report an access by the very instruction that the probe stands on.
+    /// A thread came by a place where a location's address is known. Says where it is, if it was not watched there.
     pub(super) fn probed(
         &mut self,
         tracer: &mut Tracer<Kind>,
@@ -254,8 +253,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
         self.place(tracer, location, at, late)?;
         let verdict = self.ceiling.probed(location, at.addr, known);
         self.obey(tracer, location, verdict)?;
-        // A thread has one SIGTRAP: that of a watch is lost behind the probe's.
-        Ok((!known || self.owner.stops()).then_some(at))
+        Ok((!known).then_some(at))
     }
 
     /// The loader has mapped libraries, and nothing of theirs has run.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use failure::image::Registers;
 use failure::report::Signal;
 use program::RunAddr;
+use tracee::bpf::STOPPED_BY;
 use tracee::process::{Memory, ModuleMap};
 use tracee::ptrace::{Resume, SigInfo, Tracer};
 use tracee::{Pid, Tid, monotonic_ns};
@@ -21,6 +22,9 @@ use crate::error::WatchError;
 use crate::location::Location;
 use crate::table::Table;
 use crate::watcher::{Event, RawHit, Report, Snapshot, WatchSpec};
+
+/// No address was reported.
+const NOWHERE: RunAddr = RunAddr(0);
 
 /// What is watched in a process that is traced as `Kind`. Whoever has the loop hands over the stops.
 pub(crate) struct Core<Kind, O> {
@@ -138,11 +142,13 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
                     self.obey(tracer, location, verdict)?;
                 }
             }
-            Trap::Probe(ProbeId::LIBRARIES) => self.libraries(tracer)?,
             Trap::Probe(probe) => {
-                let found = self.probed(tracer, probe, &registers)?;
-                if let Some(at) = found {
-                    self.hit(tid, at.addr, Report::Probe, time_ns, registers);
+                let found = self.came_by(tracer, &[probe], &registers)?;
+                // A thread has one SIGTRAP: that of a watch is lost behind the probe's, and what the instruction did to
+                // another location is told here, even if nothing is known of this one, as where a pointer is null.
+                let lost = (self.owner.stops() && probe != ProbeId::LIBRARIES).then_some(NOWHERE);
+                if let Some(at) = found.map(|at| at.addr).or(lost) {
+                    self.hit(tid, at, Report::Probe, time_ns, registers);
                 }
             }
         }
@@ -192,9 +198,9 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
 
     /// A signal that is none of a watched location: of a linked probe, or the program's own.
     fn caught(&mut self, tracer: &mut Tracer<Kind>, tid: Tid, info: &SigInfo) -> Result<Resume, WatchError> {
-        const SIGTRAP: Signal = Signal(5);
+        const STOPPED: Signal = Signal(STOPPED_BY);
         let places = match info.signal() {
-            SIGTRAP => self.probes.caught(tid, &self.modules),
+            STOPPED => self.probes.caught(tid, &self.modules),
             _ => None,
         };
         let Some(places) = places else {
@@ -204,14 +210,32 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
         let Ok(registers) = tracer.registers(tid) else {
             return Ok(Resume::Suppress);
         };
-        for place in places {
-            if place == ProbeId::LIBRARIES {
-                self.libraries(tracer)?;
-            } else if let Some(at) = self.probed(tracer, place, &registers)? {
-                self.hit(tid, at.addr, Report::Probe, time_ns, registers);
-            }
+        unblock(tracer, tid);
+        let found = self.came_by(tracer, &places, &registers)?;
+        // What was watched before has told of its access itself.
+        if let Some(at) = found {
+            self.hit(tid, at.addr, Report::Probe, time_ns, registers);
         }
         Ok(Resume::Suppress)
+    }
+
+    /// A thread stopped at an instruction with probes of these places on it, and has executed it. Says where a
+    /// location is that was not watched there.
+    fn came_by(
+        &mut self,
+        tracer: &mut Tracer<Kind>,
+        places: &[ProbeId],
+        registers: &Registers,
+    ) -> Result<Option<Location>, WatchError> {
+        let mut found = None;
+        for &place in places {
+            if place == ProbeId::LIBRARIES {
+                self.libraries(tracer)?;
+            } else {
+                found = self.probed(tracer, place, registers)?.or(found);
+            }
+        }
+        Ok(found)
     }
 
     /// Sets probes as links from now on: for a process that dies with us. Where the kernel has none, events do.
@@ -259,5 +283,15 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
         if changed.is_ok_and(|changed| !changed.mapped.is_empty()) {
             self.out.push(Event::Modules(Box::new(self.modules.clone())));
         }
+    }
+}
+
+/// Lets a thread that blocks all signals be stopped where it touches what is watched.
+fn unblock<Kind>(tracer: &mut Tracer<Kind>, tid: Tid) {
+    const SIGTRAP: i32 = 5;
+    let blocked = tracer.signal_mask(tid).ok().filter(|mask| mask.contains(SIGTRAP));
+    if let Some(mask) = blocked {
+        // A thread that is being killed has nothing to block.
+        let _gone = tracer.set_signal_mask(tid, mask.without(SIGTRAP));
     }
 }

@@ -1,8 +1,8 @@
 //! Probes of a launched process as links, which go together: an event of perf for each thread and place takes the
 //! kernel some 150 ms to close, one after the other, and makes the next run wait.
 //!
-//! A thread that comes by gets SIGTRAP from the program that notes it. Where nobody traces any more that would be its
-//! death: for processes only that die with us.
+//! A thread that comes by is stopped by the program that notes it. Where nobody traces any more that would be for
+//! good: for processes only that die with us.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +78,7 @@ impl Linked {
         self.caught.clear();
     }
 
-    /// Where a thread was caught: its SIGTRAP is ours then, even if nothing is to be found out there any more.
+    /// Where a thread was caught: its signal is ours then, even if nothing is to be found out there any more.
     pub(crate) fn caught(&mut self, tid: Tid) -> Option<RunAddr> {
         let caught = &mut self.caught;
         self.ring.read(|hit| {
