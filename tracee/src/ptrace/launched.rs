@@ -8,7 +8,8 @@ use super::error::{AttachError, TraceError};
 use super::events::{Interrupts, Next};
 use super::farewell::Farewell;
 use super::launch::{Launch, Pipes};
-use super::stop::End;
+use super::siginfo::SigInfo;
+use super::stop::{End, What};
 use super::tracer::{Cause, Launched, Resume, State, Thread, Tracer, unless_gone};
 use super::{request, spawn};
 use crate::ids::{Pid, Tid};
@@ -84,6 +85,25 @@ impl Tracer<Launched> {
                 Next::Nobody => return Ok(Vec::new()),
             }
         }
+    }
+
+    /// The signals that stopped threads were about to get when [`Tracer::interrupt_all`] stopped them: told by
+    /// [`Tracer::wait`] when it is asked next, unless the process is killed before.
+    #[must_use]
+    pub fn undelivered(&self) -> Vec<(Tid, SigInfo)> {
+        let seen = self.seen.iter().filter_map(|stop| match stop.what {
+            What::Signal(info) => Some((stop.tid, info)),
+            _ => None,
+        });
+        let interrupted = self.threads.iter().filter(|(_, thread)| {
+            // Asked to stop, a thread does so before it takes the signals that wait for it.
+            thread.state == State::Stopped(Cause::Interrupt)
+        });
+        let waiting = interrupted.flat_map(|(&tid, _)| {
+            let pending = request::pending_signals(tid).unwrap_or_default();
+            pending.into_iter().map(move |info| (tid, info))
+        });
+        seen.chain(waiting).collect()
     }
 
     /// The threads that are neither stopped nor over. A first thread that ended before its process is over

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
 
+use failure::report::Report as FailureReport;
 use tracee::process::ModuleMap;
 use tracee::ptrace::{End, Launched, Resume, SigInfo, Stop, Tracer};
 use tracee::run::{Ended, Handled, TrackError, Tracker};
@@ -39,6 +40,8 @@ pub(crate) struct Rider<O> {
     pid: Arc<AtomicU32>,
 }
 
+    /// The program fails, and what its threads were about to tell is known.
+    failed: bool,
 /// The other end of a [`Rider`].
 pub(crate) struct Passenger {
     mode: Mode,
@@ -91,6 +94,7 @@ fn pair<O: Launchable>(specs: Vec<WatchSpec>, mode: Mode, outlet: Outlet) -> (Ri
     };
     let passenger = Passenger {
         mode,
+        failed: false,
         events,
         ready: observes.then_some(known),
         pid,
@@ -163,6 +167,9 @@ impl<O: Launchable> Tracker for Rider<O> {
         let how = core.signal(tracer, stop.tid, info)?;
         let keeps = how == Resume::Suppress && core.keeps(tracer);
         core.resuming(stop.tid);
+        if self.failed && info.perf().is_some() {
+            return Ok(Handled::Taken);
+        }
         if core.events().len() >= BATCH {
             core.busy();
             self.send();
@@ -208,6 +215,20 @@ impl<O: Launchable> Tracker for Rider<O> {
         }
         self.send();
         let end = match ended {
+    /// Accesses whose stop was not told yet: the threads are killed before it could be. Without them every run that
+    /// fails while others touch what is watched would be incomplete.
+    fn failing(&mut self, tracer: &mut Tracer<Launched>, _report: &FailureReport) -> Result<(), TrackError> {
+        self.failed = true;
+        let Some(core) = &mut self.core else {
+            return Ok(());
+        };
+        let told = tracer.undelivered();
+        for (tid, info) in told.iter().filter(|(_, info)| info.perf().is_some()) {
+            core.signal(tracer, *tid, info)?;
+        }
+        Ok(())
+    }
+
             Ended::Exited(status) => End::Exited(status),
             Ended::Killed { signal, core_dumped } => End::Killed { signal, core_dumped },
             _ => End::Unknown,
