@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use failure::image::{self, Limits, ModuleFiles, StoppedThread};
 use failure::report::Report;
 use program::RunAddr;
+use tracee::bpf::STOPPED_BY;
 use tracee::process::{ModuleMap, StoppedProcess};
 use tracee::ptrace::{Launched, SigInfo, Stop, Tracer};
 use tracee::run::{Handled, TrackError, Tracker};
@@ -22,6 +23,15 @@ const MOST_LOOKS: usize = 2000;
 const LOOKS_AT_THREAD: usize = 24;
 /// The same for all threads of a run together.
 const LOOKS_AT_THREADS: usize = 400;
+
+/// What a thread stopped for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// It touched what is watched.
+    Access,
+    /// It came by a probe.
+    Probe,
+}
 
 /// Looks at stacks; rides along before the one who watches.
 pub(crate) struct Stacks<'m> {
@@ -53,10 +63,10 @@ impl<'m> Stacks<'m> {
         self.modules.as_ref()
     }
 
-    fn look(&mut self, tracer: &Tracer<Launched>, tid: Tid) -> Option<()> {
+    fn look(&mut self, tracer: &Tracer<Launched>, tid: Tid, why: Why) -> Option<()> {
         let registers = tracer.registers(tid).ok()?;
         let at = RunAddr(registers.rip);
-        let in_library = self.is_in_library(tracer, at);
+        let in_library = why == Why::Access && self.is_in_library(tracer, at);
         let looked = self.first.get(&tid.0).map_or(0, Vec::len);
         let allowed = looked == 0 || looked < LOOKS_AT_THREAD && self.seen.len() < LOOKS_AT_THREADS;
         let is_new = allowed && self.seen.insert((tid.0, registers.rip, registers.rsp));
@@ -99,6 +109,11 @@ impl<'m> Stacks<'m> {
     }
 }
 
+/// Whether a probe of ours stopped the thread.
+fn is_of_probe(info: &SigInfo) -> bool {
+    info.signal().0 == STOPPED_BY && info.sender().is_none()
+}
+
 /// The addresses of a thread's frames, innermost first.
 fn addresses(report: &Report, thread: usize) -> Vec<RunAddr> {
     let frames = report
@@ -119,8 +134,11 @@ impl Tracker for Stacks<'_> {
         stop: &Stop,
         info: &SigInfo,
     ) -> Result<Handled, TrackError> {
+        // Where hits are no stops, those of probes are all that there is to learn a thread's kind from.
         if info.perf().is_some() {
-            self.look(tracer, stop.tid);
+            self.look(tracer, stop.tid, Why::Access);
+        } else if is_of_probe(info) {
+            self.look(tracer, stop.tid, Why::Probe);
         }
         Ok(Handled::Passed)
     }
@@ -128,6 +146,12 @@ impl Tracker for Stacks<'_> {
     fn failing(&mut self, tracer: &mut Tracer<Launched>, report: &Report) -> Result<(), TrackError> {
         // Libraries may have been loaded since.
         self.modules = ModuleMap::of(tracer.pid()).ok().or(self.modules.take());
+        // Accesses whose stops were not told yet are taken in now.
+        for (tid, info) in tracer.undelivered() {
+            if info.perf().is_some() {
+                self.look(tracer, tid, Why::Access);
+            }
+        }
         for (number, thread) in report.threads.iter().enumerate() {
             let tid = thread.id.and_then(|id| u32::try_from(id).ok());
             if let Some(tid) = tid {

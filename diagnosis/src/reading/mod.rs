@@ -124,6 +124,10 @@ pub fn read(
     // What was given up half-way says nothing of what came after that.
     let watched = record.watched.iter().zip(&locations);
     let watched: Vec<_> = watched.filter(|(watched, _)| !watched.given_up).collect();
+    let incomplete = incomplete(record)
+        .or_else(|| threads.unlooked())
+        .or_else(|| unattributed(record, &places))
+        .or(flows.cut_short);
     let run = Run {
         number: record.number,
         failed,
@@ -133,7 +137,7 @@ pub fn read(
         watched: watched.iter().map(|(_, location)| **location).collect(),
         late: late(&watched),
         traced: flows.traced,
-        incomplete: incomplete(record).or(flows.cut_short),
+        incomplete,
         gaps,
     };
     Reading {
@@ -198,11 +202,24 @@ fn incomplete(record: &RunRecord) -> Option<String> {
     record.cut_short.clone().or(lost)
 }
 
+/// Where nobody is stopped, an instruction under a probe is caught in the page that the kernel runs it in: that the location
+/// was touched is known, and not by which statement. (Elsewhere code that no file has is the program's own way.)
+fn unattributed(record: &RunRecord, places: &Places<'_, '_, '_>) -> Option<String> {
+    if record.data_flow.as_deref() != Some("observe") {
+        return None;
+    }
+    let nowhere = |hit: &&HitRecord| !places.is_mapped(hit.pc);
+    let count = record.hits.iter().filter(nowhere).count();
+    (count > 0).then(|| format!("{count} accesses were not seen where they were made"))
+}
+
 /// The threads of a run by their numbers, in the order in which they were first seen to do something.
 struct Threads<'r> {
     known: BTreeMap<u32, ThreadIx>,
     threads: Vec<RunThread>,
     roles: BTreeMap<u32, Arc<str>>,
+    /// Threads that nobody looked at, and whose code does not tell what they are.
+    unknown: usize,
     record: &'r RunRecord,
 }
 
@@ -212,16 +229,41 @@ impl<'r> Threads<'r> {
         for thread in &record.threads {
             stacks.entry(thread.tid).or_default().push(&thread.stack);
         }
-        let roles = stacks
+        let mut unlooked: BTreeMap<u32, Vec<RunAddr>> = BTreeMap::new();
+        for hit in &record.hits {
+            if hit.tid != record.pid && !stacks.contains_key(&hit.tid) {
+                unlooked.entry(hit.tid).or_default().push(hit.pc);
+            }
+        }
+        let mut roles: BTreeMap<u32, Arc<str>> = stacks
             .into_iter()
             .filter_map(|(tid, stacks)| Some((tid, roles::of_stacks(stacks, places, model)?)))
             .collect();
+        let mut unknown = 0;
+        for (tid, seen_at) in unlooked {
+            match roles::of_code(seen_at, places, model) {
+                Some(role) => _ = roles.insert(tid, role),
+                None => unknown += 1,
+            }
+        }
         Self {
             known: BTreeMap::new(),
             threads: Vec::new(),
             roles,
+            unknown,
             record,
         }
+    }
+
+    /// That threads did something whose kind is not known because nobody looked: what they did may be what a predictor
+    /// says of their kind.
+    fn unlooked(&self) -> Option<String> {
+        (self.unknown > 0).then(|| {
+            format!(
+                "{} threads were not looked at, and may be of any kind",
+                self.unknown
+            )
+        })
     }
 
     fn of(&mut self, tid: u32) -> ThreadIx {

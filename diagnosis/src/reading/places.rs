@@ -7,6 +7,7 @@ use crate::record::ModuleRecord;
 /// The modules of a process, matched with those of the program.
 pub(super) struct Places<'r, 'p, 'a> {
     pub(super) program: &'p Program<'a>,
+    mapped: &'r [ModuleRecord],
     modules: Vec<(&'r ModuleRecord, ModuleId)>,
 }
 
@@ -22,8 +23,14 @@ impl<'r, 'p, 'a> Places<'r, 'p, 'a> {
         });
         Self {
             program,
+            mapped,
             modules: modules.collect(),
         }
+    }
+
+    /// Whether an address of the process is in a file at all.
+    pub(super) fn is_mapped(&self, addr: RunAddr) -> bool {
+        self.mapped.iter().any(|record| record.to_link(addr).is_some())
     }
 
     /// An address of the process in the program, if the program has the file.

@@ -3,7 +3,11 @@
 //! The outermost function of the program's own code is the routine that the thread was started with. Where that is a
 //! closure, its name says little and the function that it calls says more. Where the routine ends in a jump to another
 //! function, it has left the stack: whoever no thread starts with was jumped to from the one it does start with.
+//!
+//! Where memory is watched without stopping anybody, a thread may never have been looked at. Then the code that it was
+//! seen in tells its kind, if only one start routine leads there.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use program::{FunctionRef, RunAddr, is_library_path};
@@ -13,6 +17,8 @@ use super::places::Places;
 
 /// Jumps from function to function at the end of a thread's routine.
 const MOST_JUMPS: usize = 4;
+/// Functions that are looked at on the way from an access back to the start of its thread.
+const MOST_CALLERS: usize = 32;
 
 /// The role of a thread with these stacks, each with its innermost address first. A thread that was looked at in its
 /// closure shows the function that the closure calls at one of the next looks.
@@ -54,6 +60,97 @@ fn of_stack(
         }
     }
     closure
+}
+
+/// The role of a thread other than the first that was seen at these places of the code, and whose stack nobody saw.
+pub(super) fn of_code(
+    seen_at: impl IntoIterator<Item = RunAddr>,
+    places: &Places<'_, '_, '_>,
+    threads: &ThreadModel<'_, '_>,
+) -> Option<Arc<str>> {
+    let mut functions: Vec<FunctionRef> = Vec::new();
+    for at in seen_at {
+        let function = places.own(at, &[]).and_then(|pc| places.program.function_at(pc));
+        functions.extend(function.filter(|function| !functions.contains(function)));
+    }
+    // Each of them may be called by several kinds of threads; together they may tell.
+    let mut common: Option<Vec<Arc<str>>> = None;
+    for function in functions {
+        let Some(reach) = routines_that_reach(function, places, threads) else {
+            continue;
+        };
+        common = Some(match common {
+            None => reach,
+            Some(known) => known.into_iter().filter(|name| reach.contains(name)).collect(),
+        });
+    }
+    match common.as_deref() {
+        Some([only]) => Some(Arc::clone(only)),
+        _ => None,
+    }
+}
+
+/// The roles of the threads that can come to a function; `None` if not all of them were found.
+fn routines_that_reach(
+    function: FunctionRef,
+    places: &Places<'_, '_, '_>,
+    threads: &ThreadModel<'_, '_>,
+) -> Option<Vec<Arc<str>>> {
+    let program = places.program;
+    // Each function on the way back, and the one that it leads to.
+    let mut leads_to: BTreeMap<FunctionRef, Option<FunctionRef>> = BTreeMap::from([(function, None)]);
+    let mut open = vec![function];
+    let mut found: Vec<Arc<str>> = Vec::new();
+    while let Some(at) = open.pop() {
+        if leads_to.len() > MOST_CALLERS {
+            return None;
+        }
+        if !threads.creators_of(at).is_empty() {
+            let name = role_of_way(at, &leads_to, places)?;
+            found.extend(Some(name).filter(|name| !found.contains(name)));
+        }
+        for caller in program.callers_of(at) {
+            let caller = program.function_at(caller)?;
+            leads_to.entry(caller).or_insert_with(|| {
+                open.push(caller);
+                Some(at)
+            });
+        }
+    }
+    Some(found)
+}
+
+/// What a thread that starts with a routine is called: after the first function on its way that is no closure.
+fn role_of_way(
+    routine: FunctionRef,
+    leads_to: &BTreeMap<FunctionRef, Option<FunctionRef>>,
+    places: &Places<'_, '_, '_>,
+) -> Option<Arc<str>> {
+    let mut at = Some(routine);
+    let mut closure = None;
+    for _ in 0..=leads_to.len() {
+        let Some(function) = at else { break };
+        let name = entry_name(function, places)?;
+        if !is_closure(&name) {
+            return Some(name);
+        }
+        closure.get_or_insert(name);
+        at = leads_to.get(&function).copied().flatten();
+    }
+    closure
+}
+
+/// The name of a function of the program's own.
+fn entry_name(function: FunctionRef, places: &Places<'_, '_, '_>) -> Option<Arc<str>> {
+    let module = places.program.module(function.module)?;
+    let entry = module.code().functions().get(function.function)?.entry;
+    let own = places.program.is_own(function);
+    let name = module
+        .sources()
+        .frames_at(entry)
+        .pop()
+        .and_then(|frame| frame.function);
+    name.or_else(|| module.name_of_function_at(entry)).filter(|_| own)
 }
 
 /// The program's own functions at a place, the outermost one first.

@@ -35,13 +35,15 @@ pub(crate) struct Rider<O> {
     /// Threads that wait until nobody is on the way to a stop.
     kept: Vec<Tid>,
     sender: SyncSender<Vec<Event>>,
+    /// Hits go to a ring, and only what else happens goes through us.
+    observes: bool,
     /// Tells that the reader knows what to read at a hit: in observe mode the program must not run before.
     ready: Option<Receiver<()>>,
     pid: Arc<AtomicU32>,
-}
-
     /// The program fails, and what its threads were about to tell is known.
     failed: bool,
+}
+
 /// The other end of a [`Rider`].
 pub(crate) struct Passenger {
     mode: Mode,
@@ -89,12 +91,13 @@ fn pair<O: Launchable>(specs: Vec<WatchSpec>, mode: Mode, outlet: Outlet) -> (Ri
         core: None,
         kept: Vec::new(),
         sender,
+        observes,
         ready: observes.then_some(ready),
         pid: Arc::clone(&pid),
+        failed: false,
     };
     let passenger = Passenger {
         mode,
-        failed: false,
         events,
         ready: observes.then_some(known),
         pid,
@@ -164,14 +167,17 @@ impl<O: Launchable> Tracker for Rider<O> {
         let Some(core) = &mut self.core else {
             return Ok(Handled::Passed);
         };
-        let how = core.signal(tracer, stop.tid, info)?;
-        let keeps = how == Resume::Suppress && core.keeps(tracer);
-        core.resuming(stop.tid);
         if self.failed && info.perf().is_some() {
             return Ok(Handled::Taken);
         }
+        let how = core.signal(tracer, stop.tid, info)?;
+        let keeps = how == Resume::Suppress && core.keeps(tracer);
+        core.resuming(stop.tid);
         if core.events().len() >= BATCH {
             core.busy();
+            self.send();
+        } else if self.observes {
+            // Hits do not come this way: what was armed has to be known before the thread goes on and makes one.
             self.send();
         }
         if keeps {
@@ -209,12 +215,6 @@ impl<O: Launchable> Tracker for Rider<O> {
         Some(TICK)
     }
 
-    fn ended(&mut self, ended: Ended) {
-        if let Some(core) = &mut self.core {
-            core.tell_counts();
-        }
-        self.send();
-        let end = match ended {
     /// Accesses whose stop was not told yet: the threads are killed before it could be. Without them every run that
     /// fails while others touch what is watched would be incomplete.
     fn failing(&mut self, tracer: &mut Tracer<Launched>, _report: &FailureReport) -> Result<(), TrackError> {
@@ -229,6 +229,12 @@ impl<O: Launchable> Tracker for Rider<O> {
         Ok(())
     }
 
+    fn ended(&mut self, ended: Ended) {
+        if let Some(core) = &mut self.core {
+            core.tell_counts();
+        }
+        self.send();
+        let end = match ended {
             Ended::Exited(status) => End::Exited(status),
             Ended::Killed { signal, core_dumped } => End::Killed { signal, core_dumped },
             _ => End::Unknown,

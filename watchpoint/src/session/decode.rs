@@ -140,8 +140,19 @@ impl Decoder {
     }
 
     /// An instruction under a probe runs somewhere else, in a page that the kernel made for it: which of them
-    /// the thread ran is told by what it touched.
+    /// the thread ran is told by what it touched, and by its length, as it stands at the start of a slot there. Registers
+    /// that an instruction elsewhere would use may happen to lead to watched memory too.
     fn at_probes(&self, trap: &Trap<'_>, code: &ProcessCode<'_>) -> Vec<Accessor> {
+        const SLOT: u64 = 128;
+        let touches_it = |touch: &Touch| {
+            let at = trap.locations.get(touch.location);
+            at.is_some_and(|at| at.touches(trap.watched, 1))
+        };
+        let is_it = |accessor: &Accessor| {
+            accessor.certainty == Certainty::Certain
+                && accessor.instruction.len() as u64 == trap.pc().0 % SLOT
+                && accessor.touches.iter().any(touches_it)
+        };
         let mut found = Vec::new();
         for probe in &self.probes {
             let Some(next) = code.next_after(probe) else {
@@ -157,7 +168,7 @@ impl Decoder {
             };
             found.extend(access::find(&there, code));
         }
-        found.retain(|accessor| accessor.certainty == Certainty::Certain);
+        found.retain(is_it);
         found
     }
 
