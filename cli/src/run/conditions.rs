@@ -6,6 +6,7 @@
 //! be in time may never be any more, and then no successful run is left to compare with.
 
 use std::fmt;
+use std::time::Duration;
 
 use watchpoint::Mode;
 
@@ -50,6 +51,7 @@ pub struct Changing {
     turn: usize,
     patience: u64,
     fruitless: u64,
+    waited: Duration,
     in_a_row: u64,
     flow: Flow,
 }
@@ -67,8 +69,10 @@ enum Flow {
     Kept,
 }
 
-/// Runs without a failure before anything is changed.
+/// Runs without a failure before anything is changed,
 const LEAST_PATIENCE: u64 = 25;
+/// and how long they took together: of short runs more can be waited for, and a change should not come of bad luck.
+const LEAST_WAIT: Duration = Duration::from_secs(4);
 /// How much longer than for the first failure one waits for its recurrence.
 const PATIENCE: u64 = 3;
 /// Failures in a row after which one looks whether that is due to the tracking.
@@ -97,6 +101,7 @@ impl Changing {
             turn: 0,
             patience: first.saturating_mul(PATIENCE).max(LEAST_PATIENCE),
             fruitless: 0,
+            waited: Duration::ZERO,
             in_a_row: 0,
             flow: match may_drop_flow {
                 true => Flow::Recorded,
@@ -113,10 +118,11 @@ impl Changing {
         }
     }
 
-    /// Takes in how a run ended; gives new conditions when they change.
-    pub fn after(&mut self, failed: bool) -> Option<(Change, Conditions)> {
+    /// Takes in how a run ended and how long it took; gives new conditions when they change.
+    pub fn after(&mut self, failed: bool, took: Duration) -> Option<(Change, Conditions)> {
         if failed {
             self.fruitless = 0;
+            self.waited = Duration::ZERO;
             self.in_a_row += 1;
             self.flow = match self.flow {
                 Flow::Recorded if self.in_a_row >= TOO_MANY => Flow::LeftOut(0),
@@ -136,10 +142,12 @@ impl Changing {
         }
         self.in_a_row = 0;
         self.fruitless += 1;
-        if self.fruitless < self.patience {
+        self.waited += took;
+        if self.fruitless < self.patience || self.waited < LEAST_WAIT {
             return None;
         }
         self.fruitless = 0;
+        self.waited = Duration::ZERO;
         self.turn += 1;
         Some((Change::Fruitless, self.now()))
     }
@@ -149,11 +157,21 @@ impl Changing {
 mod tests {
     use super::*;
 
+    const LONG: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn short_runs_are_waited_for_longer() {
+        let mut changing = Changing::new(Mode::Exact, true, true, 1);
+        let short = LEAST_WAIT / 100;
+        let first = (1..).find(|_| changing.after(false, short).is_some());
+        assert_eq!(first, Some(100));
+    }
+
     #[test]
     fn a_failure_that_stays_away_changes_the_mode_and_the_load() {
         let mut changing = Changing::new(Mode::Exact, true, true, 1);
         let changes: Vec<_> = (0..4 * LEAST_PATIENCE)
-            .filter_map(|_| changing.after(false))
+            .filter_map(|_| changing.after(false, LONG))
             .collect();
         let seen: Vec<_> = changes
             .iter()
@@ -173,20 +191,23 @@ mod tests {
     #[test]
     fn a_program_that_only_fails_while_tracked_is_tracked_less() {
         let mut changing = Changing::new(Mode::Exact, true, true, 5);
-        assert_eq!(changing.after(true), None);
-        assert_eq!(changing.after(false), None);
-        assert_eq!((changing.after(true), changing.after(true)), (None, None));
-        let (why, now) = changing.after(true).unwrap();
+        assert_eq!(changing.after(true, LONG), None);
+        assert_eq!(changing.after(false, LONG), None);
+        assert_eq!(
+            (changing.after(true, LONG), changing.after(true, LONG)),
+            (None, None)
+        );
+        let (why, now) = changing.after(true, LONG).unwrap();
         assert_eq!((why, now.flow), (Change::OnlyFailures, false));
-        assert_eq!(changing.after(false), None);
-        assert!((0..9).all(|_| changing.after(true).is_none()));
+        assert_eq!(changing.after(false, LONG), None);
+        assert!((0..9).all(|_| changing.after(true, LONG).is_none()));
         assert!(!changing.now().flow);
     }
 
     #[test]
     fn one_that_fails_whatever_is_done_is_tracked_as_before() {
         let mut changing = Changing::new(Mode::Exact, true, true, 1);
-        let changes: Vec<_> = (0..20).filter_map(|_| changing.after(true)).collect();
+        let changes: Vec<_> = (0..20).filter_map(|_| changing.after(true, LONG)).collect();
         let seen: Vec<_> = changes.iter().map(|(why, now)| (*why, now.flow)).collect();
         assert_eq!(seen, [(Change::OnlyFailures, false), (Change::AsBefore, true)]);
     }
@@ -194,6 +215,6 @@ mod tests {
     #[test]
     fn what_was_asked_for_is_kept() {
         let mut changing = Changing::new(Mode::Exact, true, false, 5);
-        assert!((0..9).all(|_| changing.after(true).is_none()));
+        assert!((0..9).all(|_| changing.after(true, LONG).is_none()));
     }
 }

@@ -89,7 +89,7 @@ impl Inquire<'_> {
                 self.progress
                     .say(&format!("another failure, left alone: {other}"));
             }
-            if let Some((why, conditions)) = changing.after(taken == Taken::Failed) {
+            if let Some((why, conditions)) = changing.after(taken == Taken::Failed, tracked.outcome.elapsed) {
                 load = conditions.loaded.then(Load::start);
                 let why = match why {
                     Change::Fruitless => "the failure does not recur",
