@@ -12,7 +12,7 @@ use slicer::slice::{Criterion, Slice, SliceStatement};
 use slicer::threads::ThreadModel;
 use watchpoint::arm::{self, Armament};
 use watchpoint::rotation::Rotation;
-use watchpoint::{Address, WatchSpec};
+use watchpoint::{Address, WatchSpec, registers_for};
 
 use crate::fixed::Fixed;
 use crate::reading::Cataloguer;
@@ -258,8 +258,6 @@ impl<'p, 'a> Tracking<'p, 'a> {
     /// location where it is watched already needs no other register for it.
     fn add_fixed(&self, locations: &mut Vec<(WatchedRecord, WatchSpec)>) {
         let registers = |spec: &WatchSpec| spec.len.div_ceil(REGISTER_BYTES) as usize;
-        let mut free =
-            REGISTERS.saturating_sub(locations.iter().map(|(_, spec)| registers(spec)).sum::<usize>());
         let mut added: Vec<(WatchedRecord, WatchSpec)> = Vec::new();
         for (watched, spec) in &*locations {
             for place in self.fixed.places(watched) {
@@ -292,6 +290,8 @@ impl<'p, 'a> Tracking<'p, 'a> {
         };
         let mut first = u32::try_from(self.statements.len()).unwrap_or(u32::MAX);
         for joined in &self.joined {
+        let specs: Vec<&WatchSpec> = locations.iter().map(|(_, spec)| spec).collect();
+        let mut free = REGISTERS.saturating_sub(registers_for(&specs));
             plan.join(joined.slice.plan(joined.tracked), first);
             first = first.saturating_add(u32::try_from(joined.tracked).unwrap_or(u32::MAX));
         }
@@ -309,8 +309,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
             if site.is_some_and(|site| self.given_up.contains(&key(site))) {
                 return 0;
             }
-            let registers = armed.spec.len.div_ceil(REGISTER_BYTES);
-            usize::try_from(registers).unwrap_or(REGISTERS + 1)
+            registers_for(&[&armed.spec])
         });
         let rotation = Rotation::new(needs.collect(), REGISTERS);
         Planned {

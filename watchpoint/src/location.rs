@@ -85,6 +85,13 @@ impl Location {
         addr.0 < self.end() && self.addr.0 < addr.0.saturating_add(u64::from(len))
     }
 
+    /// Whether a watch of this tells of all accesses that one of the other would: of the same bytes, and as many kinds.
+    #[must_use]
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        (self.addr, self.len) == (other.addr, other.len)
+            && (self.trigger == other.trigger || self.trigger == Trigger::ReadWrite)
+    }
+
     /// The fewest registers that watch exactly these bytes.
     ///
     /// # Errors

@@ -3,7 +3,9 @@
 //! The pointers on the way are watched as well, for writes, in registers of their own: when one changes, the
 //! location is found anew. Their hits are nobody's business but ours.
 
-use program::RunAddr;
+use std::path::PathBuf;
+
+use program::{LinkAddr, RunAddr};
 use tracee::process::ModuleMap;
 
 use crate::location::{Location, Trigger};
@@ -43,6 +45,43 @@ pub(crate) fn any(specs: &[WatchSpec]) -> bool {
     specs
         .iter()
         .any(|spec| matches!(spec.address, Address::Pointed(_)))
+}
+
+/// How many registers some locations take together, if they are where registers like to be.
+#[must_use]
+pub fn registers_for(specs: &[&WatchSpec]) -> usize {
+    let others = specs
+        .iter()
+        .filter(|spec| !matches!(spec.address, Address::Pointed(_)));
+    let others: usize = others.map(|spec| spec.len.div_ceil(POINTER) as usize).sum();
+    others + needed(specs)
+}
+
+/// How many registers locations behind pointers take, with the pointers on the way that are no locations themselves. Those
+/// that several ways begin with are watched once.
+pub(crate) fn needed(specs: &[&WatchSpec]) -> usize {
+    let behind = specs.iter().filter_map(|spec| match &spec.address {
+        Address::Pointed(pointed) => Some((pointed, spec.len.div_ceil(POINTER) as usize)),
+        _ => None,
+    });
+    let is_watched = |pointed: &Pointed| {
+        specs.iter().any(|spec| match &spec.address {
+            Address::Static { module, addr } => {
+                let first = pointed.follows.first().copied().unwrap_or(0);
+                (module, addr.0, spec.len) == (&pointed.module, pointed.addr.0.wrapping_add(first), POINTER)
+            }
+            _ => false,
+        })
+    };
+    let mut firsts: Vec<(&Option<PathBuf>, LinkAddr, Option<&u64>)> = Vec::new();
+    let mut needed = 0;
+    for (pointed, own) in behind {
+        let first = (&pointed.module, pointed.addr, pointed.follows.first());
+        let shared = firsts.contains(&first) || is_watched(pointed);
+        firsts.push(first);
+        needed += own + pointed.follows.len() - usize::from(shared && !pointed.follows.is_empty());
+    }
+    needed
 }
 
 /// The places to watch for locations behind pointers. The pointers on the way have numbers behind those of the
@@ -88,8 +127,38 @@ pub(crate) fn places(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use program::LinkAddr;
     use std::collections::HashMap;
+
+    fn behind(addr: u64, offset: u64) -> WatchSpec {
+        WatchSpec {
+            address: Address::Pointed(Pointed {
+                module: None,
+                addr: LinkAddr(addr),
+                follows: vec![0],
+                offset,
+            }),
+            len: 8,
+            trigger: Trigger::ReadWrite,
+        }
+    }
+
+    #[test]
+    fn a_pointer_is_watched_once() {
+        let pointer = WatchSpec {
+            address: Address::Static {
+                module: None,
+                addr: LinkAddr(0x100),
+            },
+            len: 8,
+            trigger: Trigger::ReadWrite,
+        };
+        let (one, other, elsewhere) = (behind(0x100, 0), behind(0x100, 8), behind(0x200, 0));
+        assert_eq!(registers_for(&[&one]), 2);
+        assert_eq!(registers_for(&[&one, &other]), 3);
+        assert_eq!(registers_for(&[&one, &elsewhere]), 4);
+        assert_eq!(registers_for(&[&pointer, &one, &other]), 3);
+        assert_eq!(registers_for(&[&pointer, &elsewhere]), 3);
+    }
 
     #[test]
     fn the_way_leads_as_far_as_its_pointers() {

@@ -83,12 +83,19 @@ impl Table {
         let mut placement = Placement::default();
         // Bytes that are watched already for another location need no second register, and two would report each access
         // twice.
-        if self.places().iter().any(|(_, place)| *place == at) {
+        if self.places().iter().any(|(_, place)| place.covers(&at)) {
             return Ok(placement);
         }
         let slots = at.slots()?;
         self.moves += 1;
         self.held.remove(&location);
+        // Nor does what tells of more accesses beside what tells of fewer.
+        for (of, place) in self.places() {
+            if at.covers(&place) {
+                self.give_up(of, place);
+                placement.given_up.push((of, place.addr));
+            }
+        }
         while self.free() < slots.len() {
             let oldest = self.registers.iter().flatten();
             let oldest = oldest
@@ -97,7 +104,7 @@ impl Table {
                 .copied();
             let Some(oldest) = oldest else {
                 // Whoever is found for the first time comes before those who may never be.
-                if self.unused() >= slots.len() && placement.given_up.is_empty() {
+                if self.unused() >= slots.len() && !placement.given_up.iter().any(|(of, _)| *of == location) {
                     break;
                 }
                 return Err(LocationError::TooMany {
@@ -283,6 +290,22 @@ mod tests {
         assert_eq!(table.place(1, at(0x1000, 8)).unwrap(), Placement::default());
         assert_eq!(table.places(), [(0, at(0x1000, 8))]);
         assert!(table.place(1, at(0x1000, 4)).unwrap().armed);
+    }
+
+    #[test]
+    fn a_watch_for_all_accesses_is_one_for_writes() {
+        let writes = |addr, len| Location {
+            trigger: Trigger::Write,
+            ..at(addr, len)
+        };
+        let mut table = Table::new(2);
+        table.place(0, at(0x1000, 8)).unwrap();
+        assert_eq!(table.place(5, writes(0x1000, 8)).unwrap(), Placement::default());
+        assert!(table.place(6, writes(0x2000, 8)).unwrap().armed);
+        let more = table.place(1, at(0x2000, 8)).unwrap();
+        assert_eq!(more.given_up, [(6, RunAddr(0x2000))]);
+        assert_eq!(more.set.len(), 1, "it takes the register over");
+        assert_eq!(table.places(), [(0, at(0x1000, 8)), (1, at(0x2000, 8))]);
     }
 
     #[test]

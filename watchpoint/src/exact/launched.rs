@@ -17,6 +17,7 @@ use crate::arms::{Arms, Wanted};
 use crate::error::WatchError;
 use crate::hit::Mode;
 use crate::location::{Location, LocationError, REGISTERS};
+use crate::pointers;
 use crate::table::Table;
 use crate::watcher::{Address, Event, WatchSpec, Watcher};
 
@@ -217,14 +218,9 @@ pub(crate) fn lay_out(specs: &[WatchSpec], modules: &ModuleMap) -> Result<(Table
     let found: Placed = found
         .filter_map(|(location, spec)| Some((location, spec.resolve(modules)?)))
         .collect();
-    let mut needed = 0;
+    let mut needed = pointers::needed(&specs.iter().collect::<Vec<_>>());
     for (_, at) in &found {
         needed += at.slots()?.len();
-    }
-    for spec in specs {
-        if let Address::Pointed(pointed) = &spec.address {
-            needed += pointed.follows.len() + spec.len.div_ceil(8) as usize;
-        }
     }
     if needed > REGISTERS {
         return Err(LocationError::TooMany { needed }.into());
