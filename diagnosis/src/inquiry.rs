@@ -161,8 +161,12 @@ impl<'p, 'a> Inquiry<'p, 'a> {
 
     /// What a run is to track.
     pub fn assignment(&mut self, run: u64) -> Assignment {
+        // What the best explanation is about is watched in every run until it is known or refuted.
+        let promising = self.ranked.first().filter(|best| best.explains);
+        let accesses = promising.map_or_else(Vec::new, |best| best.predictor.accesses());
+        let promising: Vec<StatementId> = accesses.iter().map(|(actor, ..)| actor.statement).collect();
         self.tracking
-            .assignment(self.adapt.sigma(), run, &mut self.catalogue)
+            .assignment(self.adapt.sigma(), run, &promising, &mut self.catalogue)
     }
 
     /// Takes in what a run showed.

@@ -230,8 +230,15 @@ impl<'p, 'a> Tracking<'p, 'a> {
             .extend(given_up.map(|watched| (watched.module.clone(), watched.access)));
     }
 
-    /// What a run is to track. Which of the locations it takes follows from its number.
-    pub fn assignment(&mut self, sigma: u32, run: u64, catalogue: &mut Cataloguer) -> Assignment {
+    /// What a run is to track. It takes the locations that some statements access; which of the others follows from its
+    /// number.
+    pub fn assignment(
+        &mut self,
+        sigma: u32,
+        run: u64,
+        promising: &[StatementId],
+        catalogue: &mut Cataloguer,
+    ) -> Assignment {
         self.extend(sigma, catalogue);
         let state = (sigma, self.joined.len(), self.given_up.len());
         let current = |planned: &&Planned| (planned.sigma, planned.joined, planned.given_up) == state;
@@ -241,7 +248,14 @@ impl<'p, 'a> Tracking<'p, 'a> {
         let Some(planned) = &self.planned else {
             return Assignment::default();
         };
-        let taken = planned.rotation.of_run(run);
+        let wanted = self.locations_of(planned, promising, catalogue);
+        let together = |taken: &[usize]| {
+            let armed = taken
+                .iter()
+                .filter_map(|&number| planned.armament.locations.get(number));
+            registers_for(&armed.map(|armed| &armed.spec).collect::<Vec<_>>())
+        };
+        let taken = planned.rotation.of_run_with(run, &wanted, together);
         let locations = taken
             .into_iter()
             .filter_map(|number| self.location(planned, number));
@@ -254,9 +268,32 @@ impl<'p, 'a> Tracking<'p, 'a> {
         }
     }
 
+    /// The locations that are watched for accesses of these statements.
+    fn locations_of(
+        &self,
+        planned: &Planned,
+        statements: &[StatementId],
+        catalogue: &Cataloguer,
+    ) -> Vec<usize> {
+        if statements.is_empty() {
+            return Vec::new();
+        }
+        let is_of = |site: &usize| {
+            let site = planned.plan.watch_sites.get(*site);
+            let at = site.and_then(|site| catalogue.number_at(site.access, self.program));
+            at.is_some_and(|statement| statements.contains(&statement))
+        };
+        let all = planned.armament.locations.iter().enumerate();
+        all.filter(|(_, armed)| armed.sites.iter().any(is_of))
+            .map(|(number, _)| number)
+            .collect()
+    }
+
     /// Adds the places that failing runs had locations at, as far as there are registers. They come first: who finds a
     /// location where it is watched already needs no other register for it.
     fn add_fixed(&self, locations: &mut Vec<(WatchedRecord, WatchSpec)>) {
+        let specs: Vec<&WatchSpec> = locations.iter().map(|(_, spec)| spec).collect();
+        let mut free = REGISTERS.saturating_sub(registers_for(&specs));
         let registers = |spec: &WatchSpec| spec.len.div_ceil(REGISTER_BYTES) as usize;
         let mut added: Vec<(WatchedRecord, WatchSpec)> = Vec::new();
         for (watched, spec) in &*locations {
@@ -290,8 +327,6 @@ impl<'p, 'a> Tracking<'p, 'a> {
         };
         let mut first = u32::try_from(self.statements.len()).unwrap_or(u32::MAX);
         for joined in &self.joined {
-        let specs: Vec<&WatchSpec> = locations.iter().map(|(_, spec)| spec).collect();
-        let mut free = REGISTERS.saturating_sub(registers_for(&specs));
             plan.join(joined.slice.plan(joined.tracked), first);
             first = first.saturating_add(u32::try_from(joined.tracked).unwrap_or(u32::MAX));
         }

@@ -42,6 +42,20 @@ impl Rotation {
     /// The locations that run number `run` watches, ascending.
     #[must_use]
     pub fn of_run(&self, run: u64) -> Vec<usize> {
+        let sum = |taken: &[usize]| taken.iter().filter_map(|&index| self.needs.get(index)).sum();
+        self.of_run_with(run, &[], sum)
+    }
+
+    /// The same for a run that is to watch some locations whatever its number is, as far as they fit; the others take
+    /// turns at what is left. `together` says how many registers some locations take: those behind one pointer take
+    /// fewer together than each by itself.
+    #[must_use]
+    pub fn of_run_with(
+        &self,
+        run: u64,
+        wanted: &[usize],
+        together: impl Fn(&[usize]) -> usize,
+    ) -> Vec<usize> {
         let fitting: Vec<usize> = (0..self.needs.len())
             .filter(|&index| self.can_fit(self.needs[index]))
             .collect();
@@ -50,15 +64,26 @@ impl Rotation {
         };
         let start = usize::try_from(start).unwrap_or(0);
         let turn = fitting.iter().cycle().skip(start).take(fitting.len());
-        let (mut free, mut taken) = (self.registers, Vec::new());
-        for &index in turn {
+        let mut taken: Vec<usize> = Vec::new();
+        let take = |taken: &mut Vec<usize>, index| {
+            taken.push(index);
+            let fits = together(taken) <= self.registers;
+            if !fits {
+                taken.pop();
+            }
+            fits
+        };
+        for &index in wanted.iter().filter(|index| fitting.contains(index)) {
+            if !taken.contains(&index) {
+                take(&mut taken, index);
+            }
+        }
+        for &index in turn.filter(|index| !wanted.contains(index)) {
             // Stopping at the first that does not fit keeps neighbours together, and every location's turns
             // the same number as the next one's.
-            let Some(left) = free.checked_sub(self.needs[index]) else {
+            if !take(&mut taken, index) {
                 break;
-            };
-            free = left;
-            taken.push(index);
+            }
         }
         taken.sort_unstable();
         taken
@@ -86,6 +111,34 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn what_is_wanted_is_watched_in_every_run() {
+        let rotation = Rotation::new(vec![1; 9], 4);
+        for run in 0..9 {
+            let taken = rotation.of_run_with(run, &[7, 2], <[usize]>::len);
+            assert!(
+                taken.contains(&2) && taken.contains(&7) && taken.len() == 4,
+                "{taken:?}"
+            );
+        }
+        let watched: std::collections::BTreeSet<usize> = (0..9)
+            .flat_map(|run| rotation.of_run_with(run, &[7, 2], <[usize]>::len))
+            .collect();
+        assert_eq!(watched.len(), 9);
+        let needs = [1, 5, 3, 2];
+        let large = Rotation::new(needs.to_vec(), 4);
+        let sum = |taken: &[usize]| taken.iter().map(|&index| needs[index]).sum();
+        assert_eq!(large.of_run_with(0, &[1, 2, 3], sum), [0, 2]);
+    }
+
+    #[test]
+    fn what_takes_less_together_is_watched_together() {
+        let rotation = Rotation::new(vec![2; 4], 4);
+        assert_eq!(rotation.of_run(0), [0, 1]);
+        let one_pointer = |taken: &[usize]| taken.len() + 1;
+        assert_eq!(rotation.of_run_with(0, &[], one_pointer), [0, 1, 2]);
+    }
 
     #[test]
     fn four_fit_and_nobody_waits() {

@@ -102,12 +102,18 @@ impl Cataloguer {
     /// What is known of the statement that an instruction belongs to, if it has a number.
     #[must_use]
     pub fn known_at(&self, pc: Pc, program: &Program<'_>) -> Option<&StatementInfo> {
+        let number = self.number_at(pc, program)?;
+        self.catalogue.statements.get(number.0 as usize)
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number_at(&self, pc: Pc, program: &Program<'_>) -> Option<StatementId> {
         let pc = program.instruction_at(pc).unwrap_or(pc);
         let Attribution::Statement(statement) = slicer::slice::failing_statement(program, pc) else {
             return None;
         };
-        let number = self.statements.get(&statement.key())?;
-        self.catalogue.statements.get(number.0 as usize)
+        self.statements.get(&statement.key()).copied()
     }
 
     /// The number of the statement that an instruction belongs to, if it is in the slice.
