@@ -1,7 +1,7 @@
 //! Which memory to watch for a statement, and from which point on its address is known.
 
 use iced_x86::{
-    FlowControl, Instruction, InstructionInfoFactory, InstructionInfoOptions, OpAccess, Register,
+    FlowControl, Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, Register,
 };
 use program::code::{Access, AccessKind, BlockId, FlowGraph, InstrIx, Operand, accesses};
 use program::values::{Base, Constants, Gpr, Value, Values};
@@ -45,6 +45,13 @@ pub enum Early {
         /// The call.
         call: Pc,
         /// Added to `rax`.
+        offset: i64,
+    },
+    /// When a pointer that never moves is written: what it holds plus an offset.
+    Pointer {
+        /// The pointer's place in the module of the access.
+        at: LinkAddr,
+        /// Added to what it holds.
         offset: i64,
     },
 }
@@ -176,6 +183,10 @@ impl Function<'_> {
                 };
                 Gpr::ARGUMENTS.contains(&gpr).then_some(early)
             }
+            Base::Made(maker, _) if self.pointer(maker).is_some() => Some(Early::Pointer {
+                at: self.pointer(maker)?,
+                offset,
+            }),
             Base::Made(maker, Gpr::RAX) => {
                 let instruction = self.flow.instruction(maker)?;
                 let call = Pc {
@@ -186,6 +197,25 @@ impl Function<'_> {
             }
             Base::Made(..) | Base::Joined(..) => None,
         }
+    }
+
+    /// The place of the module that an instruction loads a pointer from.
+    fn pointer(&self, maker: InstrIx) -> Option<LinkAddr> {
+        const POINTER: u32 = 8;
+        let instruction = self.flow.instruction(maker)?;
+        if instruction.mnemonic() != Mnemonic::Mov {
+            return None;
+        }
+        let mut loads = accesses(instruction).filter(|access| {
+            access.kind == AccessKind::Read && access.width == POINTER && access.segment.is_none()
+        });
+        let load = loads.next()?;
+        let value = || self.base_value(maker, &load).filter(|_| load.index.is_none());
+        let at = load.address().or_else(|| match value() {
+            Some(Value::Const(addr)) => Some(LinkAddr(addr)),
+            _ => None,
+        });
+        at.filter(|at| at.0 != 0)
     }
 
     /// Walks up from the access, block by block along the dominators, while nothing between writes one of

@@ -2,7 +2,8 @@
 //!
 //! A write that came before the arming is a write never seen, so an address is looked for where it is known first:
 //! a static one at start; the result of a call when that returns; a thread's argument where the thread is
-//! created, or where what it points to was allocated; a parameter at the function's entry. The place just before
+//! created, or where what it points to was allocated; a parameter at the function's entry; what a global points to
+//! whenever that is written. The place just before
 //! the access is always among the probes of a site: there the register moves to the address that is used now.
 
 mod origin;
@@ -15,7 +16,7 @@ use slicer::plan::{AddressExpr, Early, Plan, WatchSite};
 use slicer::threads::ThreadModel;
 
 use crate::location::Trigger;
-use crate::watcher::{Address, Expression, Probe, WatchSpec};
+use crate::watcher::{Address, Expression, Pointed, Probe, WatchSpec};
 use origin::Origins;
 use point::Points;
 
@@ -121,6 +122,15 @@ fn address(site: &WatchSite, points: &Points<'_, '_>, origins: &Origins<'_, '_, 
         Some(Early::Result { call, offset }) => {
             probes.extend(points.at_returns_of(call, offset));
             probes.extend(points.after_call(call, offset));
+        }
+        // Found anew whenever the pointer is written, before anybody can have used what it points to through it.
+        Some(Early::Pointer { at, offset }) => {
+            return Some(Address::Pointed(Pointed {
+                module: points.path(site.access.module),
+                addr: at,
+                follows: vec![0],
+                offset: offset.cast_unsigned(),
+            }));
         }
         Some(Early::Start) | None => {}
     }
