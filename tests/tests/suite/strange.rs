@@ -1,0 +1,186 @@
+//! `failsketch run` on programs that are built, started or that end in other ways than most.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use failsketch_tests::folder::Folder;
+use failsketch_tests::process::Finished;
+use failsketch_tests::{command, process};
+use serde_json::Value;
+
+/// Runs many times, on a machine that does other things too.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// A program of `programs/strange` in a folder of its own.
+struct Strange {
+    folder: Folder,
+    text: String,
+}
+
+impl Strange {
+    fn of(source: &str) -> Self {
+        let text = std::fs::read_to_string(path(source)).unwrap();
+        Self {
+            folder: Folder::new("strange"),
+            text,
+        }
+    }
+
+    /// Compiles sources of the folder into `output`; `compiler` is the command with its options.
+    fn compile(&self, compiler: &[&str], sources: &[&str], output: &str) -> &Self {
+        let mut command = Command::new(compiler[0]);
+        command
+            .args(sources.iter().map(|source| path(source)))
+            .args(&compiler[1..])
+            .args(["-o", output]);
+        let _ = process::tool(&mut command, self.folder.path());
+        self
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn line(&self, mark: &str) -> u64 {
+        let lines = self.text.lines().position(|line| line.contains(mark));
+        lines.unwrap_or_else(|| panic!("no line has {mark}")) as u64 + 1
+    }
+}
+
+fn path(source: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("programs/strange")
+        .join(source)
+}
+
+fn failsketch(arguments: &[&str]) -> Finished {
+    let mut command = Command::new(command::binary());
+    command.args(arguments);
+    process::run(&mut command, b"", LONGEST, |_| ())
+}
+
+fn sketch(arguments: &[&str]) -> Value {
+    let mut all = vec!["run", "--json", "--time-limit", "120"];
+    all.extend(arguments);
+    let done = failsketch(&all);
+    assert!(done.status.success(), "{}: {}", done.how(), done.stderr);
+    serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {}", done.stdout))
+}
+
+fn failing_step(sketch: &Value) -> &Value {
+    let steps = sketch["steps"].as_array().unwrap();
+    let mut failing = steps.iter().filter(|step| step["failing"] == true);
+    failing
+        .next()
+        .unwrap_or_else(|| panic!("no step fails: {sketch}"))
+}
+
+/// The read that crashed is the last thing that the thread did, and a probe stands on it in optimised code.
+#[test]
+fn one_of_sixteen_threads_of_three_roles() {
+    let strange = Strange::of("roles.c");
+    strange.compile(&["gcc", "-O2", "-g", "-pthread"], &["roles.c"], "roles");
+    let sketch = sketch(&["--", &strange.file("roles")]);
+    assert_eq!(sketch["failure"]["statement"]["line"], strange.line("@use"));
+    let failing = failing_step(&sketch);
+    assert_eq!(failing["access"], "R", "{failing}");
+    assert_eq!(failing["variable"], "current", "{failing}");
+    assert_eq!(failing["value"], "NULL", "{failing}");
+}
+
+#[test]
+fn what_main_returned_is_explained_from_where_it_was_made() {
+    let strange = Strange::of("odd.c");
+    strange.compile(&["gcc", "-O2", "-g", "-pthread"], &["odd.c"], "odd");
+    let sketch = sketch(&["--fail-on", "exit=4", "--", &strange.file("odd"), "counting"]);
+    assert_eq!(sketch["failure"]["kind"], "exit-status");
+    assert_eq!(sketch["failure"]["statement"]["function"], "main");
+}
+
+/// The racing accesses and the failing statement are in a library; what is loaded late is only known to fail.
+#[test]
+fn a_race_in_a_shared_library() {
+    let strange = Strange::of("pool.c");
+    let library = strange.file("libpool.so");
+    strange.compile(&["gcc", "-O2", "-g", "-fPIC", "-shared"], &["pool.c"], &library);
+    let with = [
+        "gcc",
+        "-O2",
+        "-g",
+        "-pthread",
+        "-DLINKED",
+        "-L.",
+        "-lpool",
+        "-Wl,-rpath,$ORIGIN",
+    ];
+    strange.compile(&with, &["pool_user.c"], "linked");
+    strange.compile(&["gcc", "-O2", "-g", "-pthread"], &["pool_user.c"], "loaded");
+    in_the_pool(&strange, &[strange.file("linked")]);
+    let loaded = sketch(&["--", &strange.file("loaded"), &library]);
+    assert_eq!(loaded["failure"]["statement"]["line"], strange.line("@use"));
+    assert_eq!(loaded["failure"]["statement"]["function"], "pool_use");
+}
+
+/// Threads that leave all signals to others are watched all the same.
+#[test]
+fn threads_that_block_all_signals() {
+    let strange = Strange::of("pool.c");
+    let with = ["gcc", "-O2", "-g", "-pthread", "-DLINKED", "-DMASKED"];
+    strange.compile(&with, &["pool_user.c", "pool.c"], "masked");
+    in_the_pool(&strange, &[strange.file("masked")]);
+}
+
+fn in_the_pool(strange: &Strange, command: &[String]) {
+    let mut arguments = vec!["--"];
+    arguments.extend(command.iter().map(String::as_str));
+    let sketch = sketch(&arguments);
+    assert_eq!(sketch["failure"]["statement"]["line"], strange.line("@use"));
+    let failing = failing_step(&sketch);
+    assert_eq!(failing["variable"], "pool->memory", "{sketch}");
+    assert_eq!(failing["access"], "R", "{failing}");
+}
+
+/// The failing statement is in a function that the compiler inlined.
+#[test]
+fn an_inlined_function_of_rust() {
+    let strange = Strange::of("gauge.rs");
+    let with = ["rustc", "-Copt-level=2", "-g", "--edition=2024"];
+    strange.compile(&with, &["gauge.rs"], "gauge");
+    let sketch = sketch(&["--", &strange.file("gauge")]);
+    assert_eq!(sketch["failure"]["statement"]["line"], strange.line("@use"));
+    assert_eq!(sketch["failure"]["statement"]["function"], "gauge::share");
+}
+
+#[test]
+fn a_template_of_which_there_are_several() {
+    let strange = Strange::of("cache.cc");
+    strange.compile(&["g++", "-O2", "-g", "-pthread"], &["cache.cc"], "cache");
+    let sketch = sketch(&["--", &strange.file("cache")]);
+    assert_eq!(sketch["failure"]["statement"]["line"], strange.line("@use"));
+    let function = sketch["failure"]["statement"]["function"].as_str().unwrap();
+    assert!(function.starts_with("Cache<long>::"), "{function}");
+}
+
+/// Statements without text where the sources are not, and instructions where debug information is not.
+#[test]
+fn without_sources_and_without_debug_information() {
+    let strange = Strange::of("odd.c");
+    let copy = strange.file("gone.c");
+    std::fs::copy(path("odd.c"), &copy).unwrap();
+    strange.compile(&["gcc", "-O2", "-g", "-pthread", &copy], &[], "nowhere");
+    std::fs::remove_file(&copy).unwrap();
+    let sketch_of = |file: &str| sketch(&["--", &strange.file(file)]);
+    let absent = sketch_of("nowhere");
+    let statement = &absent["failure"]["statement"];
+    assert_eq!(statement["line"], strange.line("@ship"));
+    assert_eq!(statement.get("text"), None, "{statement}");
+    strange.compile(&["gcc", "-O2", "-pthread"], &["odd.c"], "bare");
+    let bare = sketch_of("bare");
+    assert_eq!(bare["failure"]["statement"]["function"], "ship");
+    strange.compile(&["gcc", "-O2", "-pthread", "-s"], &["odd.c"], "stripped");
+    let stripped = sketch_of("stripped");
+    assert_eq!(stripped["failure"]["signal"], "SIGSEGV");
+    let pc = &stripped["failure"]["statement"]["pc"];
+    assert!(pc.as_str().unwrap().starts_with("0x"), "{pc}");
+}
