@@ -104,6 +104,8 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         let mut catalogue = Cataloguer::default();
         let mut tracking = Tracking::new(program, &criterion);
         tracking.extend(sigma, &mut catalogue);
+        // A deadlock is told by what the waiting statements depend on, however little is tracked.
+        tracking.read_ahead(AHEAD, &mut catalogue);
         let failing = tracking.statements().first().copied();
         Ok(Self {
             program,
