@@ -186,6 +186,46 @@ fn a_race_is_explained_and_the_recorded_runs_say_the_same() {
     assert_eq!(again.stdout, done.stdout, "{}", again.stderr);
 }
 
+/// In observe mode hits and armings come by different ways, and nobody is stopped at a hit to tell what kind of thread he is.
+#[test]
+fn observe_mode_sees_what_comes_right_after_an_arming_and_knows_the_threads() {
+    let kept = Folder::new("observed");
+    let folder = kept.path().join("runs");
+    let binary = zoo::binary("pbzip2-queue", "O2");
+    let done = failsketch(&[
+        "run",
+        "--json",
+        "--mode",
+        "observe",
+        "--failures",
+        "1",
+        "--keep",
+        folder.to_str().unwrap(),
+        "--time-limit",
+        "200",
+        "--",
+        binary.to_str().unwrap(),
+    ]);
+    let sketch = sketch(&done);
+    for predictor in sketch["predictors"].as_array().unwrap() {
+        let roles = predictor["statements"].as_array().unwrap().iter();
+        let mut unknown = roles.filter(|statement| statement["thread_role"] == "??");
+        assert!(unknown.next().is_none(), "{predictor}");
+    }
+    let records = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());
+    let records = records.filter(|path| path.extension().is_some_and(|it| it == "json"));
+    let records = records.map(|path| serde_json::from_slice::<Value>(&fs::read(path).unwrap()).unwrap());
+    let observed: Vec<Value> = records
+        .filter(|record| record["data_flow"] == "observe")
+        .collect();
+    assert!(!observed.is_empty(), "{}", done.stderr);
+    for record in observed {
+        // Ten blocks are put into the queue and taken out: its mutex is locked and unlocked twenty times.
+        let hits = record["hits"].as_array().unwrap().len();
+        assert!(hits >= 40, "run {}: {hits} accesses", record["number"]);
+    }
+}
+
 #[test]
 fn an_interrupt_prints_what_is_known() {
     let built = endings();
