@@ -11,7 +11,7 @@ use super::launch::{Launch, Pipes};
 use super::siginfo::SigInfo;
 use super::stop::{End, What};
 use super::tracer::{Cause, Launched, Resume, State, Thread, Tracer, unless_gone};
-use super::{request, spawn};
+use super::{request, restart, spawn};
 use crate::ids::{Pid, Tid};
 use crate::process::Process;
 
@@ -140,7 +140,7 @@ impl Tracer<Launched> {
     }
 
     /// Lets the threads go on that [`Tracer::interrupt_all`] stopped; those that stopped for a reason of their
-    /// own wait for their own resuming.
+    /// own wait for their own resuming. Nobody notices: a call that the kernel ended for it is made again.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -148,8 +148,17 @@ impl Tracer<Launched> {
         let interrupted = |thread: &Thread| thread.state == State::Stopped(Cause::Interrupt);
         let tids = self.threads.iter().filter(|(_, thread)| interrupted(thread));
         let tids: Vec<Tid> = tids.map(|(&tid, _)| tid).collect();
-        tids.into_iter()
-            .try_for_each(|tid| self.resume(tid, Resume::Deliver))
+        for tid in tids {
+            let status = || Process::new(self.main).thread_status(tid).ok();
+            // One that was killed meanwhile makes no calls any more.
+            if let Ok(registers) = self.registers(tid)
+                && let Some(again) = restart::call_again(&registers, status)
+            {
+                let _killed = self.set_registers(tid, &again);
+            }
+            self.resume(tid, Resume::Deliver)?;
+        }
+        Ok(())
     }
 
     /// Kills all processes that are traced, and tells how the launched one ended: it may have been faster.

@@ -21,6 +21,7 @@ mod launched;
 mod own_thread;
 mod registers;
 mod request;
+mod restart;
 mod siginfo;
 mod spawn;
 mod stop;
