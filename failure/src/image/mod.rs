@@ -17,6 +17,7 @@ mod exception;
 mod headers;
 mod joined;
 mod modules;
+mod panic_payload;
 mod process;
 mod registers;
 mod report;
@@ -27,6 +28,7 @@ mod unwind;
 pub use headers::ModuleHeaders;
 pub use joined::{Image, ModuleFiles};
 pub use modules::{MappedModule, modules};
+pub use panic_payload::panic_message;
 pub use process::{
     Mapping, Memory, ProcessImage, ProcessState, ProgramInfo, Region, SignalInfo, StoppedThread,
 };

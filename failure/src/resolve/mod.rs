@@ -197,6 +197,17 @@ pub fn resolve(report: &Report, program: &Program<'_>) -> Result<Failure, Resolv
     })
 }
 
+/// Whether the failing thread was in the program's own code: where a process ended because `main` returned, or was unwound,
+/// it was not.
+#[must_use]
+pub fn is_in_own_code(report: &Report, program: &Program<'_>) -> bool {
+    let places = Places::new(program, report);
+    report.threads.get(report.failing).is_some_and(|thread| {
+        let frames = frame::resolve_all(&places, program, &thread.frames);
+        failing_frame(&frames, report.source).is_some()
+    })
+}
+
 fn executable_name(program: &Program<'_>) -> String {
     program
         .modules()
