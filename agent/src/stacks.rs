@@ -96,6 +96,16 @@ impl<'m> Stacks<'m> {
         Some(())
     }
 
+    /// Keeps the stacks of a failure.
+    fn keep(&mut self, report: &Report) {
+        for (number, thread) in report.threads.iter().enumerate() {
+            let tid = thread.id.and_then(|id| u32::try_from(id).ok());
+            if let Some(tid) = tid {
+                self.first.entry(tid).or_default().push(addresses(report, number));
+            }
+        }
+    }
+
     fn is_in_library(&mut self, tracer: &Tracer<Launched>, at: RunAddr) -> bool {
         let known = |map: &ModuleMap| {
             map.find(at)
@@ -152,12 +162,13 @@ impl Tracker for Stacks<'_> {
                 self.look(tracer, tid, Why::Access);
             }
         }
-        for (number, thread) in report.threads.iter().enumerate() {
-            let tid = thread.id.and_then(|id| u32::try_from(id).ok());
-            if let Some(tid) = tid {
-                self.first.entry(tid).or_default().push(addresses(report, number));
-            }
-        }
+        self.keep(report);
+        Ok(())
+    }
+
+    fn panicking(&mut self, tracer: &mut Tracer<Launched>, report: &Report) -> Result<(), TrackError> {
+        self.modules = ModuleMap::of(tracer.pid()).ok().or(self.modules.take());
+        self.keep(report);
         Ok(())
     }
 }

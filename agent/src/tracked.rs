@@ -73,11 +73,12 @@ impl Default for Tracking {
 }
 
 impl FlowTracking {
-    fn finish(self) -> FlowRecord {
+    fn finish(self, outcome: &Outcome) -> FlowRecord {
         FlowRecord {
             recording: self.recorder.finish(),
             ranges: self.ranges,
             branches: self.branches,
+            until_ns: outcome.failed_at_ns,
         }
     }
 }
@@ -109,7 +110,7 @@ pub fn track(
         trackers.extend(flow.as_mut().map(|flow| &mut *flow.recorder as &mut dyn Tracker));
         let outcome = run(launch, options, &mut trackers)?;
         let mut record = record(&outcome, &stacks, &tracking, Vec::new(), None);
-        record.flow = flow.map(FlowTracking::finish);
+        record.flow = flow.map(|flow| flow.finish(&outcome));
         return Ok(Tracked { outcome, record });
     }
     let specs: Vec<WatchSpec> = tracking.locations.iter().map(|(_, spec)| spec.clone()).collect();
@@ -133,7 +134,7 @@ pub fn track(
             .and_then(|hits| Ok((outcome?, hits, session.summary(), modules)))
     })?;
     let mut record = record(&outcome, &stacks, &tracking, hits, Some(&summary));
-    record.flow = flow.map(FlowTracking::finish);
+    record.flow = flow.map(|flow| flow.finish(&outcome));
     if record.modules.is_empty() {
         record.modules = modules.as_ref().map(mapped).unwrap_or_default();
     }
@@ -175,7 +176,9 @@ fn record(
         .iter()
         .map(|(tid, seen)| (*tid, seen.iter().peekable()))
         .collect();
-    let hits = hits.into_iter().map(|hit| {
+    // What a program does after the panic that it ends for is no part of how that came about.
+    let until = outcome.failed_at_ns.unwrap_or(u64::MAX);
+    let hits = hits.into_iter().filter(|hit| hit.time_ns <= until).map(|hit| {
         let callers = of_libraries.get_mut(&hit.tid).and_then(|seen| {
             let (_, stack) = seen.next_if(|(at, _)| *at == hit.reported_pc)?;
             Some(stack.get(1..)?.to_vec())

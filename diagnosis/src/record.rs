@@ -144,4 +144,7 @@ pub struct FlowRecord {
     pub ranges: Vec<PcRange>,
     /// The branches in it.
     pub branches: Vec<Pc>,
+    /// When the run failed, if the program went on after it: what it did then is of no interest.
+    #[serde(default)]
+    pub until_ns: Option<u64>,
 }

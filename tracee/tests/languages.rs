@@ -13,7 +13,7 @@ use failure::image::Limits;
 use failure::{FailOn, Kind};
 use program::source::SourceFrame;
 use tracee::ptrace::Launch;
-use tracee::run::{Outcome, Output, RunOptions, run};
+use tracee::run::{Ended, Outcome, Output, RunOptions, Verdict, run};
 use tracee::{HostModules, ProgramFiles};
 
 fn source(name: &str) -> PathBuf {
@@ -130,14 +130,47 @@ fn panics_that_unwind() {
         &["rustc", "--edition=2024", "-Copt-level=2"],
         "panics.rs",
     );
-    for (way, at) in [("index", "index"), ("assert", "assert"), ("thread", "assert")] {
-        let (kind, said, statement) = told(&exe, &outcome(&exe, way, "exit!=0", Output::Keep));
+    let differ = "assertion `left == right` failed: they differ\n  left: 1\n right: 2";
+    for (way, at, message) in [
+        (
+            "index",
+            "index",
+            "index out of bounds: the len is 3 but the index is 5",
+        ),
+        ("thread", "assert", differ),
+        ("any", "any", "code 3"),
+        ("resumed", "assert", differ),
+    ] {
+        // What is written is not looked at.
+        let outcome = outcome(&exe, way, "exit!=0", Output::Discard);
+        let (kind, said, statement) = told(&exe, &outcome);
         assert_eq!(kind, Kind::ExitStatus, "{way}");
-        assert!(
-            said.as_deref()
-                .is_some_and(|said| said.starts_with("exit status 101: ")),
-            "{said:?}"
-        );
+        assert_eq!(said, Some(format!("exit status 101: {message}")), "{way}");
         assert_eq!(statement.map(|statement| statement.line), Some(mark(at)), "{way}");
+        assert!(outcome.failed_at_ns.is_some(), "{way}");
+        let report = outcome.failure.as_deref().unwrap();
+        let threads = if way == "thread" { 2 } else { 1 };
+        assert_eq!(report.threads.len(), threads, "{way}");
     }
+    // Who ends the program after a panic has decided so.
+    let outcome = outcome(&exe, "exits", "exit!=0", Output::Discard);
+    let (_, said, statement) = told(&exe, &outcome);
+    assert_eq!(said.as_deref(), Some("exit status 3"));
+    assert_eq!(statement.map(|statement| statement.line), Some(mark("exit")));
+    assert_eq!(outcome.failed_at_ns, None);
+}
+
+#[test]
+fn panics_that_are_caught_do_not_matter() {
+    let folder = Folder::new("languages");
+    let exe = compile(
+        &folder,
+        &["rustc", "--edition=2024", "-Copt-level=2"],
+        "panics.rs",
+    );
+    let outcome = outcome(&exe, "caught", "exit!=0", Output::Keep);
+    let said = String::from_utf8_lossy(&outcome.stderr.tail);
+    assert_eq!(outcome.ended, Ended::Exited(0), "{said}");
+    assert_eq!(outcome.verdict(), Verdict::Succeeded);
+    assert_eq!(said.matches("panicked at").count(), 3, "{said}");
 }

@@ -78,7 +78,11 @@ pub(super) fn read(record: &FlowRecord, program: &Program<'_>, catalogue: &mut C
                 *flows.branches.entry(pc).or_default() += 1;
             }
         }
-        let steps = reader.steps(&flow, catalogue);
+        let mut steps = reader.steps(&flow, catalogue);
+        let is_later = |step: &FlowStep| step.time_ns > record.until_ns;
+        if let Some(later) = record.until_ns.and(steps.iter().position(is_later)) {
+            steps.truncate(later);
+        }
         let gaps = flow.gaps().map(|gap| (Some(trace.tid.0), gap.why.to_string()));
         flows.missing.extend(gaps);
         flows.threads.entry(trace.tid.0).or_default().extend(steps);

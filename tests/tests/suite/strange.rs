@@ -152,6 +152,44 @@ fn an_inlined_function_of_rust() {
     assert_eq!(sketch["failure"]["statement"]["function"], "gauge::share");
 }
 
+/// A panic unwinds its thread, others follow, and the process ends with a status: it failed where the first panic was.
+#[test]
+fn panics_that_end_in_a_status() {
+    let strange = Strange::of("stage.rs");
+    let with = ["rustc", "-Copt-level=2", "-g", "--edition=2024"];
+    strange.compile(&with, &["stage.rs"], "stage");
+    let sketch = sketch(&["--fail-on", "exit!=0", "--", &strange.file("stage")]);
+    let failure = &sketch["failure"];
+    assert_eq!(failure["kind"], "exit-status");
+    assert_eq!(failure["statement"]["line"], strange.line("@take"), "{failure}");
+    assert_eq!(failure["statement"]["function"], "stage::consume");
+    assert_eq!(
+        failure["message"],
+        "exit status 101: called `Option::unwrap()` on a `None` value"
+    );
+    let _failing = failing_step(&sketch);
+}
+
+/// A panic that the program catches is its own affair.
+#[test]
+fn panics_that_are_caught() {
+    let strange = Strange::of("stage.rs");
+    let with = ["rustc", "-Copt-level=2", "-g", "--edition=2024"];
+    strange.compile(&with, &["stage.rs"], "stage");
+    let program = strange.file("stage");
+    let done = failsketch(&[
+        "run",
+        "--runs",
+        "3",
+        "--fail-on",
+        "exit!=0",
+        "--",
+        &program,
+        "caught",
+    ]);
+    assert!(done.stderr.contains("no failure in 3 runs"), "{}", done.stderr);
+}
+
 #[test]
 fn a_template_of_which_there_are_several() {
     let strange = Strange::of("cache.cc");

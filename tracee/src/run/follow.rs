@@ -10,6 +10,7 @@ use super::capture::{self, Capture};
 use super::end::Caught;
 use super::options::{Cancel, RunOptions};
 use super::outcome::{Ended, Outcome};
+use super::panics::Panics;
 use super::tracker::{Handled, TrackError, Tracker};
 use super::verdict::{self, Evidence};
 use crate::ids::Tid;
@@ -74,6 +75,7 @@ pub fn run(
         deadline: None,
         evidence: Evidence::default(),
         caught: None,
+        panics: Panics::default(),
         dying: None,
         kept: 0,
     }
@@ -83,10 +85,12 @@ pub fn run(
         tracker.ended(ended);
     }
     let (out, err) = (out.finish(), err.finish());
-    let failure = verdict::failure(evidence, ended, &out, &err, options);
+    let failed = verdict::failure(evidence, ended, &out, &err, options);
+    let failed_at_ns = failed.as_ref().and_then(|failed| failed.at_ns);
     Ok(Outcome {
         ended,
-        failure: failure.map(Box::new),
+        failure: failed.map(|failed| Box::new(failed.report)),
+        failed_at_ns,
         pid,
         elapsed,
         stdout: out.captured,
@@ -102,6 +106,7 @@ pub(super) struct Follow<'f, 'o, 't> {
     deadline: Option<Instant>,
     pub(super) evidence: Evidence,
     pub(super) caught: Option<Caught>,
+    pub(super) panics: Panics,
     /// Since when everybody is stopped while a fatal signal is delivered: the kernel kills them where they
     /// are, so that a core shows what we saw.
     pub(super) dying: Option<Instant>,
@@ -119,6 +124,7 @@ impl Follow<'_, '_, '_> {
                 .any(|stream| fail_on.patterns(stream).next().is_some());
         if looks_at_exit {
             self.tracer.tell_end(first)?;
+            self.panics = Panics::of(self.tracer.pid(), self.options.modules);
         }
         self.each_tracker(|tracker, tracer| tracker.started(tracer))?;
         // What trackers need to begin is not the program's time.
@@ -186,6 +192,7 @@ impl Follow<'_, '_, '_> {
     fn stopped(&mut self, stop: &Stop) -> Result<(), RunError> {
         let mut how = Resume::Deliver;
         match stop.what {
+            What::Signal(info) if self.panicking(stop, &info)? => how = Resume::Suppress,
             What::Signal(info) => match self.handled(stop, &info)? {
                 Handled::Passed => self.signal(stop, &info)?,
                 Handled::Taken => how = Resume::Suppress,
@@ -199,6 +206,9 @@ impl Follow<'_, '_, '_> {
             }
             What::Exec { .. } if stop.pid == self.tracer.pid() => {
                 self.caught = None;
+                if self.panics.are_of_interest() {
+                    self.panics = Panics::of(stop.pid, self.options.modules);
+                }
                 self.each_tracker(|tracker, tracer| tracker.started(tracer))?;
             }
             What::Exiting => {

@@ -12,6 +12,7 @@ mod fatal;
 mod follow;
 mod options;
 mod outcome;
+mod panics;
 mod stacks;
 mod tracker;
 mod verdict;

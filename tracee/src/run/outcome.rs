@@ -53,6 +53,9 @@ pub struct Outcome {
     pub ended: Ended,
     /// The failure, if it was one.
     pub failure: Option<Box<Report>>,
+    /// When the failure was, by CLOCK_MONOTONIC in nanoseconds, if the program went on after it: a panic that unwound its
+    /// thread. What happened later are consequences.
+    pub failed_at_ns: Option<u64>,
     /// Which process it was.
     pub pid: Pid,
     /// How long it took.

@@ -116,6 +116,16 @@ pub trait Tracker {
         Ok(())
     }
 
+    /// A thread panics, in a language whose programs go on after that. It is the failure if the run turns out to have failed,
+    /// and nothing if not. All threads are stopped, and go on after this.
+    ///
+    /// # Errors
+    /// When there is no use in going on.
+    fn panicking(&mut self, tracer: &mut Tracer<Launched>, report: &Report) -> Result<(), TrackError> {
+        let _ = (tracer, report);
+        Ok(())
+    }
+
     /// The run is over, the program is gone.
     fn ended(&mut self, ended: Ended) {
         let _ = ended;

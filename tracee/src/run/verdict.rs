@@ -1,12 +1,17 @@
 //! From what was seen of a run to its failure.
 
+use std::path::Path;
+
 use failure::fail_on::Stream;
 use failure::report::{Frame, FrameOrigin, Kind, Position, Report, Source, SymbolRef, Thread};
+use failure::resolve::is_in_own_code;
 use failure::text::{self, Said};
 
 use super::capture::Seen;
 use super::options::RunOptions;
 use super::outcome::Ended;
+use super::panics::Panicked;
+use crate::files::ProgramFiles;
 
 /// What was seen of a run, apart from its end.
 #[derive(Debug, Default)]
@@ -15,6 +20,21 @@ pub(super) struct Evidence {
     pub(super) failure: Option<Report>,
     /// The stack of the thread that ended the process by itself.
     pub(super) at_exit: Option<Report>,
+    /// The first panic that the program went on after.
+    pub(super) panicked: Option<Panicked>,
+}
+
+/// A failure.
+pub(super) struct Failed {
+    pub(super) report: Report,
+    /// When it was, if the program went on after it.
+    pub(super) at_ns: Option<u64>,
+}
+
+impl From<Report> for Failed {
+    fn from(report: Report) -> Self {
+        Self { report, at_ns: None }
+    }
 }
 
 /// The failure of a run, if it was one.
@@ -24,49 +44,69 @@ pub(super) fn failure(
     stdout: &Seen,
     stderr: &Seen,
     options: &RunOptions<'_>,
-) -> Option<Report> {
+) -> Option<Failed> {
     let said = text::said(&stderr.captured.tail);
     if let Some(mut report) = evidence.failure {
         complete_message(&mut report, said);
-        return Some(report);
+        return Some(report.into());
     }
-    let Ended::Exited(status) = ended else {
-        return by_output(evidence.at_exit, ended, stdout, stderr, options);
-    };
-    if options.fail_on.exit(status) {
-        let mut report = evidence.at_exit.unwrap_or_else(|| without_stack(ended));
-        report.kind = Kind::ExitStatus;
-        report.message = Some(match &said {
-            Some(said) => format!("exit status {status}: {}", said.message),
+    if let Ended::Exited(status) = ended
+        && options.fail_on.exit(status)
+    {
+        let mut failed = at_end(evidence, ended);
+        let told = failed.report.message.take().filter(|_| failed.at_ns.is_some());
+        let told = told.or_else(|| Some(said.as_ref()?.message.clone()));
+        failed.report.kind = Kind::ExitStatus;
+        failed.report.message = Some(match told {
+            Some(told) => format!("exit status {status}: {told}"),
             None => format!("exit status {status}"),
         });
-        point_at_panic(&mut report, status, said);
-        return Some(report);
+        if failed.at_ns.is_none() {
+            point_at_panic(&mut failed.report, status, said);
+        }
+        return Some(failed);
     }
-    by_output(evidence.at_exit, ended, stdout, stderr, options)
+    let message = told_by_output(ended, stdout, stderr, options)?;
+    let mut failed = at_end(evidence, ended);
+    failed.report.kind = Kind::Oracle;
+    failed.report.message = Some(message);
+    Some(failed)
 }
 
-fn by_output(
-    at_exit: Option<Report>,
-    ended: Ended,
-    stdout: &Seen,
-    stderr: &Seen,
-    options: &RunOptions<'_>,
-) -> Option<Report> {
+/// Where a run failed that ended by itself: in the code that ended it, or, if that has returned or was unwound, where it
+/// panicked.
+fn at_end(evidence: Evidence, ended: Ended) -> Failed {
+    let at_exit = evidence.at_exit.unwrap_or_else(|| without_stack(ended));
+    match evidence.panicked {
+        Some(panicked) if !ended_by_own_code(&at_exit) => Failed {
+            report: panicked.report,
+            at_ns: Some(panicked.time_ns),
+        },
+        _ => at_exit.into(),
+    }
+}
+
+fn ended_by_own_code(at_exit: &Report) -> bool {
+    let files = ProgramFiles::default();
+    let Some(path) = &at_exit.program else {
+        return false;
+    };
+    let program = files.program_of(Path::new(path), at_exit);
+    program.is_ok_and(|program| is_in_own_code(at_exit, &program))
+}
+
+/// What the output says about the failure that it shows, if it shows one.
+fn told_by_output(ended: Ended, stdout: &Seen, stderr: &Seen, options: &RunOptions<'_>) -> Option<String> {
     let of = |stream| options.fail_on.patterns(stream);
     let patterns = of(Stream::Stdout).chain(of(Stream::Stderr));
     let lines = stdout.matched.iter().chain(&stderr.matched);
-    let message = patterns.zip(lines).find_map(|(pattern, line)| match line {
+    patterns.zip(lines).find_map(|(pattern, line)| match line {
         Some(line) => pattern.wanted.then(|| format!("{pattern}: {line}")),
         // Output that is cut short proves nothing.
         None => {
             (!pattern.wanted && matches!(ended, Ended::Exited(_))).then(|| format!("no line for {pattern}"))
         }
-    })?;
-    let mut report = at_exit.unwrap_or_else(|| without_stack(ended));
-    report.kind = Kind::Oracle;
-    report.message = Some(message);
-    Some(report)
+    })
 }
 
 /// Standard error may say more than memory: a panic's message, what an exception of the program's own says.
