@@ -128,6 +128,7 @@ fn line(frame: &ResolvedFrame, source: &SourceFrame, sources: &SourceText) -> Fr
             FrameOrigin::SignalFrame => "signal-frame",
             FrameOrigin::TailCall => "tail-call",
             FrameOrigin::Returned => "returned",
+            FrameOrigin::Printed => "printed",
             FrameOrigin::Scan => "scan",
         },
     }

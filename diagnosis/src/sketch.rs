@@ -116,8 +116,8 @@ pub struct Frame {
     /// It is the program's own code.
     #[serde(default)]
     pub own: bool,
-    /// How it was found: `text`, `context`, `cfi`, `frame-pointer`, `signal-frame`, `tail-call`, `returned`
-    /// or `scan`.
+    /// How it was found: `text`, `context`, `cfi`, `frame-pointer`, `signal-frame`, `tail-call`, `returned`,
+    /// `printed` or `scan`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
 }

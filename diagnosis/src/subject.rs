@@ -93,6 +93,7 @@ fn origin(origin: FrameOrigin) -> &'static str {
         FrameOrigin::SignalFrame => "signal-frame",
         FrameOrigin::TailCall => "tail-call",
         FrameOrigin::Returned => "returned",
+        FrameOrigin::Printed => "printed",
         FrameOrigin::Scan => "scan",
     }
 }

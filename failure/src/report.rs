@@ -62,6 +62,9 @@ pub struct Report {
     pub signal: Option<Signal>,
     /// What the program or its runtime said (`double free or corruption (fasttop)`, the assertion's text).
     pub message: Option<String>,
+    /// By what the failure was seen from outside, where no stack shows it.
+    #[serde(default)]
+    pub sign: Option<Sign>,
     /// The data address that a fault was about.
     pub fault_address: Option<RunAddr>,
     /// The program's name or path, where the report names it.
@@ -74,6 +77,15 @@ pub struct Report {
     pub failing: usize,
     /// What was strange or missing in the input, a line each, for people to read.
     pub notes: Vec<String>,
+}
+
+/// What somebody outside the program saw of a failure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Sign {
+    /// The exit status.
+    Status(i32),
+    /// A line of output.
+    Output(String),
 }
 
 /// One thread's stack.
@@ -168,6 +180,8 @@ pub enum FrameOrigin {
     TailCall,
     /// The frame is gone: the function returned, and the process ended with what it returned.
     Returned,
+    /// The frame is gone: the code has the text that was printed.
+    Printed,
     /// A guess from stack contents.
     Scan,
 }

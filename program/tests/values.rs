@@ -209,3 +209,52 @@ fn reading_part_of_a_slot_is_not_reading_the_slot() {
         Value::Sum(Base::Made(InstrIx(3), Gpr::RCX), 0)
     );
 }
+
+/// What `f` returns, by the instruction that makes it.
+fn makers(body: &str) -> Vec<(u32, Option<u64>)> {
+    let f = Analysed::new(body);
+    let makers = f.values.result_makers(&f.flow, &|_| None);
+    makers.iter().map(|maker| (maker.at.0, maker.constant)).collect()
+}
+
+#[test]
+fn each_way_through_a_function_has_its_result() {
+    let of_constants = "test %edi,%edi
+         je 1f
+         mov $3,%eax
+         jmp 2f
+      1: xor %eax,%eax
+      2: ret";
+    assert_eq!(makers(of_constants), [(2, Some(3)), (4, Some(0))]);
+    let through_a_slot = "push %rbp
+         mov %rsp,%rbp
+         test %edi,%edi
+         je 1f
+         movl $3,-4(%rbp)
+         jmp 2f
+      1: movl $0,-4(%rbp)
+      2: mov -4(%rbp),%eax
+         pop %rbp
+         ret";
+    assert_eq!(makers(through_a_slot), [(4, Some(3)), (6, Some(0))]);
+    let of_a_call = "push %rbx
+         test %edi,%edi
+         je 1f
+         call other
+         mov %eax,%ebx
+         jmp 2f
+      1: mov $5,%ebx
+      2: mov %ebx,%eax
+         pop %rbx
+         ret
+      other: ret";
+    let found = makers(of_a_call);
+    assert!(found.contains(&(6, Some(5))), "{found:?}");
+    assert!(found.iter().any(|(_, constant)| constant.is_none()), "{found:?}");
+    let in_a_loop = "mov $1,%eax
+      1: add %rdi,%rax
+         dec %rsi
+         jne 1b
+         ret";
+    assert_eq!(makers(in_a_loop), [(1, None)]);
+}

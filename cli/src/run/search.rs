@@ -1,9 +1,12 @@
 //! Runs without tracking until the first failure.
 
+use std::collections::BTreeMap;
+
 use agent::Tracking;
 use anyhow::Result;
 use diagnosis::record::{RunEnd, RunRecord};
 use failure::report::Report;
+use tracee::run::Ended;
 
 use super::keep::Keeping;
 use super::limits::Limits;
@@ -42,6 +45,7 @@ pub fn until_failure(
 ) -> Result<Searched> {
     let (mut submitted, mut finished, mut on_way) = (0, 0, 0);
     let mut load = None;
+    let mut statuses = Statuses::default();
     loop {
         while on_way < u64::from(jobs) && limits.reached(submitted).is_none() {
             series.submit(Tracking {
@@ -52,10 +56,10 @@ pub fn until_failure(
             on_way += 1;
         }
         if on_way == 0 {
-            return Ok(Searched::Nothing(nothing(finished, limits)));
+            return Ok(Searched::Nothing(nothing(finished, &statuses, limits)));
         }
         let Some(done) = series.next() else {
-            return Ok(Searched::Nothing(nothing(finished, limits)));
+            return Ok(Searched::Nothing(nothing(finished, &statuses, limits)));
         };
         on_way -= 1;
         let tracked = *done?;
@@ -66,6 +70,7 @@ pub fn until_failure(
         if let Some(keeping) = &mut keeping {
             keeping.keep(&tracked.record)?;
         }
+        statuses.take(tracked.outcome.ended);
         if let RunEnd::Failed(report) = &tracked.record.end {
             let report = (**report).clone();
             // The others are without tracking too: they are no use any more.
@@ -94,15 +99,39 @@ pub fn until_failure(
     }
 }
 
-fn nothing(runs: u64, limits: &Limits) -> String {
+/// How often runs that are no failure ended with a status that is usually one.
+#[derive(Default)]
+struct Statuses(BTreeMap<i32, u64>);
+
+impl Statuses {
+    fn take(&mut self, ended: Ended) {
+        if let Ended::Exited(status) = ended
+            && status != 0
+        {
+            *self.0.entry(status).or_default() += 1;
+        }
+    }
+
+    /// What to do about the most frequent one.
+    fn advice(&self) -> Option<String> {
+        let (status, count) = self.0.iter().max_by_key(|(_, count)| **count)?;
+        Some(format!(
+            "{count} ended with exit status {status}, which is a failure with --fail-on exit={status}"
+        ))
+    }
+}
+
+fn nothing(runs: u64, statuses: &Statuses, limits: &Limits) -> String {
     let busy = match runs >= PATIENCE {
         true => ", some of them with busy processors",
         false => "",
     };
     let why = limits.reached(runs).unwrap_or("no more runs");
     let seconds = limits.elapsed().as_secs_f64();
-    format!(
-        "no failure in {runs} runs ({seconds:.1} s){busy}; {why}: try --runs, --time-limit, --timeout for hangs, \
-         or --fail-on for failures that only the output or the exit status shows"
-    )
+    let advice = statuses.advice().unwrap_or_else(|| {
+        "try --runs, --time-limit, --timeout for hangs, or --fail-on for failures that only the output or the exit \
+         status shows"
+            .to_owned()
+    });
+    format!("no failure in {runs} runs ({seconds:.1} s){busy}; {why}: {advice}")
 }

@@ -57,6 +57,7 @@ pub fn report(process: &dyn ProcessImage, files: &dyn ModuleFiles, limits: Limit
         kind,
         signal,
         message,
+        sign: None,
         fault_address: process
             .state()
             .signal

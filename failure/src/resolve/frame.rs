@@ -118,8 +118,8 @@ pub(super) fn tail_caller(program: &Program<'_>, after: Pc) -> ResolvedFrame {
     }
 }
 
-/// The frame of a function that has returned; `at` made what it returned.
-pub(super) fn returned_from(program: &Program<'_>, at: Pc) -> ResolvedFrame {
+/// The frame of a function that is not on the stack any more; `at` is known of it otherwise.
+pub(super) fn gone(program: &Program<'_>, at: Pc, origin: FrameOrigin) -> ResolvedFrame {
     ResolvedFrame {
         pc: Some(at),
         position: Position::Exact,
@@ -129,7 +129,7 @@ pub(super) fn returned_from(program: &Program<'_>, at: Pc) -> ResolvedFrame {
         address: None,
         role: None,
         own: is_own(program, at),
-        origin: FrameOrigin::Returned,
+        origin,
     }
 }
 
@@ -147,7 +147,7 @@ fn own_line(program: &Program<'_>, pc: Option<Pc>) -> Option<u32> {
     }
 }
 
-fn is_own(program: &Program<'_>, pc: Pc) -> bool {
+pub(super) fn is_own(program: &Program<'_>, pc: Pc) -> bool {
     match program.statement_at(pc) {
         Attribution::Statement(_) => true,
         // A crash in a prologue (a stack overflow) is still a crash of that function.

@@ -8,6 +8,7 @@ mod frame;
 mod hang;
 mod lines;
 mod place;
+mod printed;
 mod returned;
 mod tail;
 
@@ -16,7 +17,7 @@ use program::{ModuleId, Pc, Program};
 use thiserror::Error;
 
 use crate::frames::{self, Part, RuntimeRole, innermost_own};
-use crate::report::{FrameOrigin, Kind, Position, Report, Signal, Source};
+use crate::report::{FrameOrigin, Kind, Position, Report, Sign, Signal, Source};
 use place::Places;
 
 pub use hang::{Waiting, waiting};
@@ -180,8 +181,17 @@ pub fn resolve(report: &Report, program: &Program<'_>) -> Result<Failure, Resolv
         _ => report.failing.min(threads.len().saturating_sub(1)),
     };
     let failing_frame = threads.get_mut(failing).and_then(|thread| {
-        failing_frame(&thread.frames, report.source)
-            .or_else(|| returned::restore(program, report.kind, &mut thread.frames))
+        let printed = match &report.sign {
+            Some(Sign::Output(line)) => printed::at(program, line),
+            _ => None,
+        };
+        printed
+            .and_then(|at| put_back(program, at, FrameOrigin::Printed, &mut thread.frames))
+            .or_else(|| failing_frame(&thread.frames, report.source))
+            .or_else(|| {
+                let at = returned::made_at(program, report)?;
+                put_back(program, at, FrameOrigin::Returned, &mut thread.frames)
+            })
     });
     let mut notes = report.notes.clone();
     notes.extend(missing_debug_information(program));
@@ -246,6 +256,23 @@ fn check_build(report: &Report, program: &Program<'_>) -> Result<(), ResolveErro
             given: given.to_string(),
         }),
     }
+}
+
+/// Puts back the frame of a function that the failure is about and that is gone; says where.
+fn put_back(
+    program: &Program<'_>,
+    at: Pc,
+    origin: FrameOrigin,
+    frames: &mut Vec<ResolvedFrame>,
+) -> Option<usize> {
+    let frame = frame::gone(program, at, origin);
+    if !frame.own {
+        return None;
+    }
+    let is_start = |frame: &ResolvedFrame| frame.role == Some(RuntimeRole::Start);
+    let start = frames.iter().position(is_start).unwrap_or(frames.len());
+    frames.insert(start, frame);
+    Some(start)
 }
 
 /// The innermost own frame of the failure itself: where a signal handler reported it, one below the handler.

@@ -1,37 +1,41 @@
 //! The end of a program whose `main` returned: its frame is gone when the process ends, and the status is what it left.
 
 use program::code::{Exit, Target};
-use program::values::{Base, Gpr, Value, Values};
+use program::values::Values;
 use program::{LinkAddr, Pc, Program};
 
-use super::frame::returned_from;
-use super::{EXECUTABLE, ResolvedFrame};
-use crate::frames::RuntimeRole;
-use crate::report::Kind;
+use super::EXECUTABLE;
+use crate::report::{Kind, Report, Sign};
 
 /// Functions that are looked at for where they return.
 const MOST_FUNCTIONS: usize = 16;
 
-/// Puts the frame of `main` back, if it is by its return that the process ended; says where.
-pub(super) fn restore(program: &Program<'_>, kind: Kind, frames: &mut Vec<ResolvedFrame>) -> Option<usize> {
-    if !matches!(kind, Kind::ExitStatus | Kind::Oracle) {
+/// Where `main` made what it returned, if it is by its return that the process ended.
+pub(super) fn made_at(program: &Program<'_>, report: &Report) -> Option<Pc> {
+    if !matches!(report.kind, Kind::ExitStatus | Kind::Oracle) {
         return None;
     }
-    let start = frames
-        .iter()
-        .position(|frame| frame.role == Some(RuntimeRole::Start))
-        .unwrap_or(frames.len());
-    let frame = returned_from(program, status_made_at(program)?);
-    if !frame.own {
-        return None;
-    }
-    frames.insert(start, frame);
-    Some(start)
+    let status = match report.sign {
+        Some(Sign::Status(status)) => Some(status),
+        _ => None,
+    };
+    let makers = makers(program)?;
+    let is =
+        |wanted: i32| move |(_, constant): &&(LinkAddr, Option<u64>)| *constant == Some(exit_code(wanted));
+    let told = status.and_then(|status| makers.iter().find(is(status)));
+    // Nothing went wrong where zero is returned, unless there is no other way.
+    let unknown = || makers.iter().find(|(_, constant)| constant.is_none());
+    let wrong = || makers.iter().find(|(_, constant)| *constant != Some(0));
+    let (addr, _) = told.or_else(unknown).or_else(wrong).or(makers.first())?;
+    Some(Pc {
+        module: EXECUTABLE,
+        addr: *addr,
+    })
 }
 
-/// Where `main` makes what it returns: the instruction that puts the result into its register, in a function that it
-/// leaves to for good if it is that one's result.
-fn status_made_at(program: &Program<'_>) -> Option<Pc> {
+/// The instructions that make what `main` returns, or a function that it leaves to for good; what of it the parent gets
+/// to see, if that is always the same.
+fn makers(program: &Program<'_>) -> Option<Vec<(LinkAddr, Option<u64>)>> {
     let module = program.module(EXECUTABLE)?;
     let main = *module.code().functions().named("main").first()?;
     let constants = |slot| module.constant_pointer(slot);
@@ -39,31 +43,22 @@ fn status_made_at(program: &Program<'_>) -> Option<Pc> {
     while let Some(&function) = functions.get(next).filter(|_| next < MOST_FUNCTIONS) {
         next += 1;
         let flow = module.code().flow(function);
-        let values = Values::analyse(&flow, &constants);
         for block in &flow.blocks {
-            match block.exit {
-                Exit::TailCall(Target::Function(left_to)) if !functions.contains(&left_to) => {
-                    functions.push(left_to);
-                }
-                Exit::Return => {
-                    let at = block.last();
-                    let state = values.before(&flow, at, &constants);
-                    let (maker, is_zero) = match state.map(|state| state.get(Gpr::RAX)) {
-                        Some(Value::Sum(Base::Made(maker, _), _)) => (maker, false),
-                        // Nothing went wrong where zero is returned, unless there is no other way.
-                        Some(Value::Const(0)) => (at, true),
-                        _ => (at, false),
-                    };
-                    let addr = flow.instruction(maker).map(|it| LinkAddr(it.ip()));
-                    makers.extend(addr.map(|addr| (is_zero, addr)));
-                }
-                _ => {}
+            if let Exit::TailCall(Target::Function(left_to)) = block.exit
+                && !functions.contains(&left_to)
+            {
+                functions.push(left_to);
             }
         }
+        let found = Values::analyse(&flow, &constants).result_makers(&flow, &constants);
+        makers.extend(found.into_iter().filter_map(|maker| {
+            let status = maker.constant.map(|constant| constant & 0xff);
+            Some((flow.addr(maker.at)?, status))
+        }));
     }
-    let (_, addr) = makers.into_iter().min_by_key(|&(is_zero, _)| is_zero)?;
-    Some(Pc {
-        module: EXECUTABLE,
-        addr,
-    })
+    Some(makers)
+}
+
+fn exit_code(status: i32) -> u64 {
+    u64::from(status.to_le_bytes()[0])
 }

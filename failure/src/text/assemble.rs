@@ -169,6 +169,7 @@ fn finish(source: Source, threads: Vec<Thread>, failing: usize, mut facts: Facts
         kind,
         signal: facts.signal,
         message,
+        sign: None,
         fault_address: facts.fault_address,
         program,
         build_id,

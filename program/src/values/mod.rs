@@ -9,6 +9,7 @@
 //! Memory is followed only through the function's own stack frame. A slot whose address left the function
 //! is forgotten at each call and at each store through a pointer.
 
+mod makers;
 mod state;
 mod transfer;
 
@@ -17,6 +18,7 @@ use std::collections::VecDeque;
 use crate::addr::LinkAddr;
 use crate::code::access::AccessReader;
 use crate::code::{Access, AccessKind, BlockId, Exit, FlowGraph, InstrIx};
+pub use makers::Maker;
 pub use state::{Base, Gpr, Spot, State, Value};
 use transfer::Stepper;
 

@@ -2,7 +2,7 @@
 
 use failure::frames::RuntimeRole;
 use failure::resolve::waiting;
-use failure::{Failure, Kind, Position, ResolvedFrame, ResolvedThread, Signal};
+use failure::{Failure, FrameOrigin, Kind, Position, ResolvedFrame, ResolvedThread, Signal};
 use program::{Pc, Program};
 
 use crate::dependence::uses::Role;
@@ -128,6 +128,12 @@ fn starts_in(program: &Program<'_>, thread: &ResolvedThread, frame: usize, role:
         return Vec::new();
     };
     let outer = thread.frames.get(frame + 1..).unwrap_or_default();
+    // Who called what printed something is not on the stack any more.
+    let outer = if failing.origin == FrameOrigin::Printed {
+        &[]
+    } else {
+        outer
+    };
     // A frame whose place is not known breaks the chain; callers beyond it are anybody.
     let callers: Vec<Pc> = outer
         .iter()

@@ -41,6 +41,14 @@ fn a_program_that_does_not_fail_is_status_3_and_what_was_tried() {
     assert_eq!(done.how(), "exit status 3", "{}", done.stderr);
     assert!(done.stderr.contains("no failure in 5 runs"), "{}", done.stderr);
     assert!(done.stdout.is_empty(), "{}", done.stdout);
+    let done = failsketch(&["run", "--runs", "3", "--", "/bin/false"]);
+    assert_eq!(done.how(), "exit status 3", "{}", done.stderr);
+    assert!(
+        done.stderr.contains("3 ended with exit status 1"),
+        "{}",
+        done.stderr
+    );
+    assert!(done.stderr.contains("--fail-on exit=1"), "{}", done.stderr);
 }
 
 #[test]

@@ -98,6 +98,36 @@ fn what_main_returned_is_explained_from_where_it_was_made() {
     assert_eq!(sketch["failure"]["statement"]["function"], "main");
 }
 
+/// Output is written when the process ends; the statement that made it is known by its words.
+#[test]
+fn what_was_printed_is_explained_from_where_it_was_made() {
+    for level in ["-O0", "-O2"] {
+        for compiler in ["gcc", "clang"] {
+            let strange = Strange::of("verdict.c");
+            strange.compile(&[compiler, level, "-g"], &["verdict.c"], "verdict");
+            let what = format!("{compiler} {level}");
+            let printed = sketch(&["--fail-on", "stdout~wrong", "--", &strange.file("verdict")]);
+            assert_eq!(printed["failure"]["kind"], "oracle", "{what}");
+            assert_eq!(
+                printed["failure"]["statement"]["line"],
+                strange.line("@wrong"),
+                "{what}"
+            );
+            let returned = sketch(&["--fail-on", "exit=7", "--", &strange.file("verdict"), "status"]);
+            assert_eq!(returned["failure"]["kind"], "exit-status", "{what}");
+            if level == "-O0" {
+                assert_eq!(
+                    returned["failure"]["statement"]["line"],
+                    strange.line("@seven"),
+                    "{what}"
+                );
+                assert_eq!(printed["predictors"][0]["kind"], "branch", "{what}: {printed}");
+                assert_eq!(printed["predictors"][0]["f"], 1.0, "{what}: {printed}");
+            }
+        }
+    }
+}
+
 /// The racing accesses and the failing statement are in a library; what is loaded late is only known to fail.
 #[test]
 fn a_race_in_a_shared_library() {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use failure::fail_on::Stream;
-use failure::report::{Frame, FrameOrigin, Kind, Position, Report, Source, SymbolRef, Thread};
+use failure::report::{Frame, FrameOrigin, Kind, Position, Report, Sign, Source, SymbolRef, Thread};
 use failure::resolve::is_in_own_code;
 use failure::text::{self, Said};
 
@@ -57,6 +57,7 @@ pub(super) fn failure(
         let told = failed.report.message.take().filter(|_| failed.at_ns.is_some());
         let told = told.or_else(|| Some(said.as_ref()?.message.clone()));
         failed.report.kind = Kind::ExitStatus;
+        failed.report.sign = Some(Sign::Status(status));
         failed.report.message = Some(match told {
             Some(told) => format!("exit status {status}: {told}"),
             None => format!("exit status {status}"),
@@ -66,9 +67,11 @@ pub(super) fn failure(
         }
         return Some(failed);
     }
-    let message = told_by_output(ended, stdout, stderr, options)?;
+    let (message, sign) = told_by_output(ended, stdout, stderr, options)?;
     let mut failed = at_end(evidence, ended);
     failed.report.kind = Kind::Oracle;
+    // A panic says better than its output where it was.
+    failed.report.sign = sign.filter(|_| failed.at_ns.is_none());
     failed.report.message = Some(message);
     Some(failed)
 }
@@ -95,17 +98,24 @@ fn ended_by_own_code(at_exit: &Report) -> bool {
     program.is_ok_and(|program| is_in_own_code(at_exit, &program))
 }
 
-/// What the output says about the failure that it shows, if it shows one.
-fn told_by_output(ended: Ended, stdout: &Seen, stderr: &Seen, options: &RunOptions<'_>) -> Option<String> {
+/// What the output says about the failure that it shows, if it shows one, and the line that does.
+fn told_by_output(
+    ended: Ended,
+    stdout: &Seen,
+    stderr: &Seen,
+    options: &RunOptions<'_>,
+) -> Option<(String, Option<Sign>)> {
     let of = |stream| options.fail_on.patterns(stream);
     let patterns = of(Stream::Stdout).chain(of(Stream::Stderr));
     let lines = stdout.matched.iter().chain(&stderr.matched);
     patterns.zip(lines).find_map(|(pattern, line)| match line {
-        Some(line) => pattern.wanted.then(|| format!("{pattern}: {line}")),
-        // Output that is cut short proves nothing.
-        None => {
-            (!pattern.wanted && matches!(ended, Ended::Exited(_))).then(|| format!("no line for {pattern}"))
+        Some(line) => {
+            let printed = || (format!("{pattern}: {line}"), Some(Sign::Output(line.clone())));
+            pattern.wanted.then(printed)
         }
+        // Output that is cut short proves nothing.
+        None => (!pattern.wanted && matches!(ended, Ended::Exited(_)))
+            .then(|| (format!("no line for {pattern}"), None)),
     })
 }
 
@@ -158,6 +168,7 @@ fn without_stack(ended: Ended) -> Report {
         kind: Kind::Signal,
         signal,
         message: None,
+        sign: None,
         fault_address: None,
         program: None,
         build_id: None,
