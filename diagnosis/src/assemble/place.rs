@@ -13,6 +13,7 @@ use crate::sketch::{Evidence, Source, Step, Thread};
 
 /// Gives the steps their places.
 pub(super) fn place(catalogue: &Catalogue, run: &Run, mut picks: Vec<Pick>) -> (Vec<Thread>, Vec<Step>) {
+    set_apart(run, &mut picks);
     picks.sort_by_key(|pick| (pick.event, pick.thread, pick.statement));
     let keys: Vec<(bool, usize, u32)> = picks
         .iter()
@@ -49,6 +50,29 @@ pub(super) fn place(catalogue: &Catalogue, run: &Run, mut picks: Vec<Pick>) -> (
         });
     }
     (threads, steps)
+}
+
+/// The failing statement is the last step, but what it read it may have read before others went on to write it: then the
+/// access stands where it was, and the failure is a step of its own.
+fn set_apart(run: &Run, picks: &mut Vec<Pick>) {
+    let Some(failing) = picks.iter_mut().find(|pick| pick.failing) else {
+        return;
+    };
+    let access = Pick {
+        failing: false,
+        ..*failing
+    };
+    let Some(event) = access.event else { return };
+    let is_later =
+        |other: &Pick| other.thread != access.thread && other.event.is_some_and(|other| other > event);
+    let is_certain = run.events.get(event).is_some_and(|event| !event.uncertain);
+    if is_certain && picks.iter().any(is_later) {
+        for failing in picks.iter_mut().filter(|pick| pick.failing) {
+            failing.event = None;
+            failing.rank = None;
+        }
+        picks.push(access);
+    }
 }
 
 /// Where a step stands: the failing one last, the others by their event, those without one before what they lead to.

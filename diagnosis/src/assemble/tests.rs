@@ -283,3 +283,26 @@ fn an_uncertain_place_looks_uncertain() {
         "which lock was taken first is not known"
     );
 }
+
+/// What is read too early is read before it is written, also if the process lives to see the write.
+#[test]
+fn a_failing_statement_that_read_too_early_reads_before_the_write() {
+    let mut lab = Lab::new(
+        &[('m', "loader"), ('a', "client")],
+        &[("r->routes", Shape::Pointer)],
+    );
+    lab.function("dispatch", &[29]);
+    lab.function("loader", &[24]);
+    lab.slice(29, 0, None);
+    let runs = vec![
+        lab.success("m:W24=5 a:R29=5"),
+        lab.success("m:W24=5 a:R29=5"),
+        lab.failure("a:R29=0 m:W24=5", 'a', &[29]),
+        lab.failure("a:R29=0 m:W24=5", 'a', &[29]),
+    ];
+    let sketch = sketch(&mut lab, &runs);
+    assert_eq!(sketch.predictors[0].pattern.as_deref(), Some("RW"));
+    assert_eq!(steps(&sketch), ["client:29 R", "loader:24 W", "client:29"]);
+    let failing: Vec<bool> = sketch.steps.iter().map(|step| step.failing).collect();
+    assert_eq!(failing, [false, false, true]);
+}
