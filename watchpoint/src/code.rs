@@ -35,7 +35,12 @@ pub struct ProcessCode<'f> {
     files: &'f CodeFiles,
     codes: FrozenMap<String, Box<Option<Code<'f>>>>,
     modules: RefCell<Option<ModuleMap>>,
+    /// What the process had mapped before it ran another program, and again another.
+    former: Vec<ModuleMap>,
 }
+
+/// How many programs that a process ran before are remembered.
+const FORMER: usize = 8;
 
 impl<'f> ProcessCode<'f> {
     /// Code of files that `files` keeps.
@@ -45,6 +50,7 @@ impl<'f> ProcessCode<'f> {
             files,
             codes: FrozenMap::new(),
             modules: RefCell::new(None),
+            former: Vec::new(),
         }
     }
 
@@ -56,7 +62,23 @@ impl<'f> ProcessCode<'f> {
                 self.load(&module.mapped.path, path);
             }
         }
-        self.modules.replace(Some(modules));
+        let program = |map: &ModuleMap| {
+            let module = map.executable().map(|module| &module.mapped);
+            module.map(|mapped| (mapped.path.clone(), mapped.bias))
+        };
+        let now = program(&modules);
+        let before = self.modules.replace(Some(modules));
+        if let Some(before) = before.filter(|before| program(before) != now) {
+            self.former.push(before);
+            let surplus = self.former.len().saturating_sub(FORMER);
+            self.former.drain(..surplus);
+        }
+    }
+
+    /// What it had mapped when it ran other programs, the first of them first. Hits are told a moment after they happened.
+    #[must_use]
+    pub fn former_modules(&self) -> &[ModuleMap] {
+        &self.former
     }
 
     /// What the process has mapped, as it was told last.

@@ -222,6 +222,7 @@ impl Printer<'_, '_> {
             && let Some(map) = session.code().modules()
         {
             self.modules.set(map);
+            self.modules.set_former(session.code().former_modules());
         }
         for hit in hits {
             if self.shown >= self.limit {

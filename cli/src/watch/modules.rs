@@ -15,6 +15,8 @@ const ONLY: ModuleId = ModuleId(0);
 pub struct ProcessModules<'o> {
     files: &'o ProgramFiles,
     map: RefCell<Option<ModuleMap>>,
+    /// What it had mapped before it ran another program: accesses are shown a moment after they happened.
+    former: RefCell<Vec<ModuleMap>>,
     programs: FrozenMap<String, Box<Option<Program<'o>>>>,
 }
 
@@ -24,6 +26,7 @@ impl<'o> ProcessModules<'o> {
         Self {
             files,
             map: RefCell::new(None),
+            former: RefCell::default(),
             programs: FrozenMap::new(),
         }
     }
@@ -31,6 +34,11 @@ impl<'o> ProcessModules<'o> {
     /// What the process has mapped now.
     pub fn set(&self, map: ModuleMap) {
         self.map.replace(Some(map));
+    }
+
+    /// What it had mapped when it ran other programs.
+    pub fn set_former(&self, maps: &[ModuleMap]) {
+        self.former.replace(maps.to_vec());
     }
 
     /// The executable, as a program.
@@ -54,8 +62,9 @@ impl<'o> ProcessModules<'o> {
     /// The program that has its code at an address, and the address there.
     pub fn find(&self, at: RunAddr) -> Option<(&Program<'o>, Pc)> {
         let (path, addr) = {
-            let map = self.map.borrow();
-            let (module, addr) = map.as_ref()?.find(at)?;
+            let (map, former) = (self.map.borrow(), self.former.borrow());
+            let mut maps = map.iter().chain(former.iter().rev());
+            let (module, addr) = maps.find_map(|map| map.find(at))?;
             (module.mapped.path.clone(), addr)
         };
         Some((self.program(&path)?, Pc { module: ONLY, addr }))
@@ -66,9 +75,12 @@ impl<'o> ProcessModules<'o> {
             return known.as_ref();
         }
         let file = {
-            let map = self.map.borrow();
-            let map = map.as_ref()?;
-            let module = map.modules().iter().find(|module| module.mapped.path == path)?;
+            let (map, former) = (self.map.borrow(), self.former.borrow());
+            let mut maps = map.iter().chain(former.iter().rev());
+            let (map, module) = maps.find_map(|map| {
+                let mut modules = map.modules().iter();
+                Some((map, modules.find(|module| module.mapped.path == path)?))
+            })?;
             // A process that has ended has no files to show; the one at the path is most likely the same.
             map.file(module).unwrap_or_else(|| PathBuf::from(path))
         };

@@ -314,3 +314,21 @@ fn a_watch_that_is_interrupted_leaves_the_program_alone() {
         assert_eq!(watched.count, watched.hits.len() as u64, "{way}");
     }
 }
+
+/// A program that runs itself again is watched in each of its lives, and what it did in the former ones is told by its
+/// source when the next one runs already.
+#[test]
+fn lives_one_after_the_other() {
+    for way in [Way::LAUNCHED[0], Way::LAUNCHED[2], Way::ATTACHED[0]] {
+        let built = Built::c("again.c", "O2");
+        let watched = way.watch(&built, &[], &["stage"]);
+        let line = watching::line_of(&built.text, "@write");
+        let seen: Vec<_> = watched
+            .hits
+            .iter()
+            .map(|hit| (hit.value, hit.line, hit.access.as_str()))
+            .collect();
+        let expected = [3, 2, 1].map(|stage| (Some(stage), line, "W"));
+        assert_eq!(seen, expected, "{way}");
+    }
+}

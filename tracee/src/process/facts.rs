@@ -69,6 +69,14 @@ impl Process {
         Status::parse(&String::from_utf8_lossy(&text)).ok_or(ProcessError::Gone(self.pid))
     }
 
+    /// Bytes that are others after an exec: where the kernel put the program that the process runs. They are the same again
+    /// only where addresses are not randomised. `None` when there is no such process.
+    #[must_use]
+    pub fn program_mark(self) -> Option<Vec<u8>> {
+        let path = format!("/proc/{}/auxv", self.living_thread());
+        fs::read(path).ok().filter(|mark| !mark.is_empty())
+    }
+
     /// Its threads, in order of their numbers. Threads may start and end while the list is read.
     ///
     /// # Errors

@@ -286,7 +286,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
 }
 
 /// The file that a process runs.
-pub(super) fn executable(modules: &ModuleMap) -> Option<PathBuf> {
+pub(crate) fn executable(modules: &ModuleMap) -> Option<PathBuf> {
     modules
         .executable()
         .map(|module| PathBuf::from(&module.mapped.path))

@@ -12,7 +12,7 @@
 //!
 //! For processes that run already the loop is in a process of its own: see [`crate::keeper`].
 
-mod arming;
+pub(crate) mod arming;
 mod ceiling;
 pub(crate) mod core;
 pub(crate) mod engine;

@@ -1,24 +1,30 @@
 //! A process that runs already: its threads get their events one by one, those to come inherit them.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use tracee::perf::{PerfError, ProbeEnd, ProbeFile, ProbeTarget, Uprobe};
-use tracee::process::{ExitWatch, Memory, ModuleMap};
+use tracee::process::{ExitWatch, Memory, ModuleMap, Process};
 use tracee::ptrace::{TraceError, check_target};
 use tracee::{Pid, monotonic_ns};
 
 use super::source::Source;
 use crate::arms::Arms;
 use crate::error::WatchError;
+use crate::exact::arming::executable;
 use crate::exact::launched::{contents, lay_out};
-use crate::exact::owner::{ProbeId, probe_cookie, probe_of, watch_cookie};
+use crate::exact::owner::{Outlet, ProbeId, probe_cookie, probe_of, watch_cookie};
 use crate::location::Location;
 use crate::pointers;
 use crate::table::{Placement, Table};
 use crate::watcher::{Address, Arming, Event, WatchSpec, module_at};
 
-/// How often it is looked for libraries that somebody waits for.
+/// How often it is looked for libraries that somebody waits for, and whether the process runs another program.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How long registers are asked for that are about to be free.
+const FREE_WITHIN: Duration = Duration::from_secs(2);
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(1);
+
 pub(super) struct Attached {
     pid: Pid,
     specs: Vec<WatchSpec>,
@@ -31,6 +37,10 @@ pub(super) struct Attached {
     /// Locations of files that are not mapped yet, and when that was looked at.
     waiting: Vec<usize>,
     looked: Instant,
+    outlet: Outlet,
+    /// Tells that the process runs another program, and what file it ran.
+    program: Option<Vec<u8>>,
+    executable: Option<PathBuf>,
     /// Kept for as long as they are to report.
     _probes: Vec<Uprobe>,
 }
@@ -44,6 +54,7 @@ impl Attached {
     ) -> Result<(Self, Vec<Event>), WatchError> {
         check_target(pid).map_err(TraceError::Attach)?;
         let exit = ExitWatch::of(pid)?;
+        let program = Process::new(pid).program_mark();
         let modules = ModuleMap::of(pid)?;
         let (table, placed) = lay_out(&specs, &modules)?;
         let placed = contents(pid, placed);
@@ -52,11 +63,7 @@ impl Attached {
         let outlet = source.outlet();
         arms.arm_all(pid, &outlet)?;
         let probes = set_probes(pid, &specs, &modules, source)?;
-        let unmapped = |spec: &WatchSpec| {
-            matches!(spec.address, Address::Static { .. }) && spec.resolve(&modules).is_none()
-        };
-        let waiting = specs.iter().enumerate().filter(|(_, spec)| unmapped(spec));
-        let waiting = waiting.map(|(location, _)| location).collect();
+        let waiting = unmapped(&specs, &modules);
         let mut attached = Self {
             pid,
             specs,
@@ -68,6 +75,9 @@ impl Attached {
             ended: false,
             waiting,
             looked: Instant::now(),
+            outlet,
+            program,
+            executable: executable(&modules),
             _probes: probes,
         };
         let mut begun = vec![Event::Modules(Box::new(modules.clone()))];
@@ -157,7 +167,15 @@ impl Attached {
             return Ok(Vec::new());
         }
         if !self.exit.wait(Duration::ZERO)? {
-            return Ok(self.newly_mapped());
+            if self.looked.elapsed() < LOOK_AGAIN {
+                return Ok(Vec::new());
+            }
+            self.looked = Instant::now();
+            return if self.runs_another_program() {
+                self.watch_again()
+            } else {
+                Ok(self.newly_mapped())
+            };
         }
         self.ended = true;
         let mut events = self.counted();
@@ -165,13 +183,87 @@ impl Attached {
         Ok(events)
     }
 
+    fn runs_another_program(&mut self) -> bool {
+        let now = Process::new(self.pid).program_mark();
+        let other = now.is_some() && now != self.program;
+        if other {
+            self.program = now;
+        }
+        other
+    }
+
+    /// An exec has removed every watch. Where the locations are known in the new program they are watched from now on;
+    /// what it did meanwhile was not seen.
+    fn watch_again(&mut self) -> Result<Vec<Event>, WatchError> {
+        let until_ns = monotonic_ns();
+        self.arms.clear();
+        let left = self.table.clear().into_iter();
+        let mut changes: Vec<Event> = left
+            .map(|(location, at)| Event::Disarmed {
+                location,
+                at,
+                until_ns,
+            })
+            .collect();
+        self.memory = Memory::of(self.pid);
+        self.modules = match ModuleMap::of(self.pid) {
+            Ok(modules) => modules,
+            // It ends: that is told next.
+            Err(_) => return Ok(changes),
+        };
+        changes.push(Event::Modules(Box::new(self.modules.clone())));
+        let same = executable(&self.modules) == self.executable;
+        self.waiting = unmapped(&self.specs, &self.modules);
+        let mut placed = Vec::new();
+        for (location, spec) in self.specs.iter().enumerate() {
+            let means_the_same = match &spec.address {
+                Address::Static { module, .. } => same || module.is_some(),
+                Address::Run(_) | Address::Pointed(_) | Address::Probed(_) => false,
+            };
+            if let Some(at) = spec.resolve(&self.modules).filter(|_| means_the_same)
+                && self.table.place(location, at).is_ok()
+            {
+                placed.push((location, at));
+            }
+        }
+        let placed = contents(self.pid, placed);
+        for (register, wanted) in self.table.wanted().into_iter().enumerate() {
+            self.arms.set(register, wanted)?;
+        }
+        self.arm_again()?;
+        let armed = placed
+            .into_iter()
+            .map(|(location, at, before)| Arming::now(location, at, true, before, &self.memory));
+        changes.extend(armed.map(Event::Armed));
+        if same {
+            self.follow_pointers(true, &mut changes);
+        }
+        Ok(changes)
+    }
+
+    /// Arms the threads of a new program. The first has nothing of ours, though the registers of the old program are free
+    /// only when the kernel has let go of the last event, which may take it a moment.
+    fn arm_again(&mut self) -> Result<(), WatchError> {
+        let started = Instant::now();
+        let first = self.pid.first_thread();
+        loop {
+            let arms = &mut self.arms;
+            match self.outlet.with(|delivery| arms.arm_first(first, delivery)) {
+                Err(PerfError::NoRegister { .. }) if started.elapsed() < FREE_WITHIN => {
+                    std::thread::sleep(BETWEEN_ATTEMPTS);
+                }
+                Err(error) if !error.is_gone() => return Err(error.into()),
+                _ => return self.arms.arm_all(self.pid, &self.outlet),
+            }
+        }
+    }
+
     /// Watches locations of libraries that were mapped since. Some of their code may have run.
     fn newly_mapped(&mut self) -> Vec<Event> {
         let mut changes = Vec::new();
-        if self.waiting.is_empty() || self.looked.elapsed() < LOOK_AGAIN {
+        if self.waiting.is_empty() {
             return changes;
         }
-        self.looked = Instant::now();
         let looked = self.modules.refresh();
         if !looked.is_ok_and(|looked| !looked.mapped.is_empty()) {
             return changes;
@@ -200,6 +292,14 @@ impl Attached {
         let counts = self.arms.counts().into_iter();
         counts.map(|(slot, count)| Event::Counted(slot, count)).collect()
     }
+}
+
+/// Locations of files that are not mapped yet.
+fn unmapped(specs: &[WatchSpec], modules: &ModuleMap) -> Vec<usize> {
+    let waits =
+        |spec: &WatchSpec| matches!(spec.address, Address::Static { .. }) && spec.resolve(modules).is_none();
+    let waiting = specs.iter().enumerate().filter(|(_, spec)| waits(spec));
+    waiting.map(|(location, _)| location).collect()
 }
 
 fn set_probes(

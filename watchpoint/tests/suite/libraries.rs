@@ -12,7 +12,7 @@ use watchpoint::session::{Request, Session};
 use watchpoint::{Address, Hit, Mode, ModeRequest, Target, Trigger, WatchSpec};
 
 use crate::support::{Folder, can_watch};
-use crate::watched::{LIMIT, keeper, to_end, wait_until_it_reads};
+use crate::watched::{LIMIT, Program, keeper, to_end, wait_until_it_reads};
 
 fn source(name: &str) -> String {
     format!("{}/tests/programs/{name}", env!("CARGO_MANIFEST_DIR"))
@@ -136,5 +136,46 @@ fn a_library_that_is_opened_later() {
         );
         let output = child.wait_with_output().expect("the program ends");
         assert_eq!(output.stdout, b"42\n");
+    }
+}
+
+/// A process that runs already and replaces itself is watched again, in every mode.
+#[test]
+fn a_process_that_replaces_itself_is_watched_again() {
+    if !can_watch() {
+        return;
+    }
+    for mode in [Mode::Exact, Mode::Observe] {
+        let program = Program::compile("replaces.c", "-O1");
+        let mut child = Command::new(program.path())
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        wait_until_it_reads(child.id());
+        let request = Request {
+            target: Target::Process(Pid(child.id())),
+            locations: vec![program.global("counter", 8, Trigger::Write)],
+            mode: ModeRequest::Only(mode),
+            keeper: Some(keeper()),
+        };
+        let files = CodeFiles::default();
+        let (mut session, _) = Session::start(request, &files).expect("the process can be watched");
+        let mut stdin = child.stdin.take().expect("it was asked for");
+        stdin.write_all(b"\n").expect("the program reads");
+        let started = Instant::now();
+        let mut hits = Vec::new();
+        while session.summary().spans.len() < 2 {
+            hits.extend(session.next(Duration::from_millis(20)).expect("it runs").hits);
+            assert!(started.elapsed() < LIMIT, "it is not watched again in {mode}");
+        }
+        stdin.write_all(b"\n").expect("the program reads");
+        let (rest, end) = to_end(&mut session);
+        hits.extend(rest);
+        assert_eq!(end, End::Exited(0), "{mode}");
+        assert_eq!(values(&hits), [40, 41, 42], "{mode}");
+        // Nobody stops an observed process where it begins anew, and that is said.
+        let late = u64::from(mode == Mode::Observe);
+        assert_eq!(session.summary().late_armed, late, "{mode}");
+        assert!(child.wait().expect("the program ends").success());
     }
 }
