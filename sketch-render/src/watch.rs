@@ -31,9 +31,12 @@ pub struct Hit {
     /// It is one step for all other threads.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub atomic: bool,
-    /// The first watched byte.
+    /// The first byte that the access touched, where it can be told; else the first that is watched.
     #[serde(serialize_with = "hex")]
     pub addr: u64,
+    /// What is watched, for people: the value is that of all of it, whatever the access touched.
+    #[serde(skip)]
+    pub place: String,
     /// What the user called it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variable: Option<String>,
@@ -136,10 +139,7 @@ pub fn json_summary(summary: &Summary) -> serde_json::Result<String> {
 pub fn hit(hit: &Hit, start: u64, terminal: Terminal) -> String {
     let since = hit.time_ns.saturating_sub(start);
     let time = format!("{:>5}.{:06}", since / 1_000_000_000, since / 1000 % 1_000_000);
-    let name = hit
-        .variable
-        .as_deref()
-        .map_or_else(|| format!("{:#x}", hit.addr), plain);
+    let name = plain(&hit.place);
     let known = |value: &Option<Value>| value.as_ref().map_or("?".to_owned(), Value::text);
     let value = match (hit.access, &hit.before) {
         ("R", _) | (_, None) => format!("{name} = {}", known(&hit.value)),
@@ -230,6 +230,7 @@ mod tests {
             access: "RW",
             atomic: false,
             addr: 0x5555_0000_4010,
+            place: "queue.count".to_owned(),
             variable: Some("queue.count".to_owned()),
             value: Some(Value::Integer(5)),
             before: Some(Value::Integer(4)),
@@ -243,6 +244,22 @@ mod tests {
     };
 
     #[test]
+    fn an_access_to_a_part_shows_the_value_of_the_whole_place() {
+        let part = Hit {
+            variable: None,
+            addr: 0x1004,
+            place: "0x1000:8".to_owned(),
+            access: "R",
+            before: None,
+            ..sample()
+        };
+        assert_eq!(
+            hit(&part, 5_000_000_000, PLAIN),
+            "    0.001234     4711  R          0x1000:8 = 5                  push (queue.c:88)  q->count++;"
+        );
+    }
+
+    #[test]
     fn a_hit_is_one_line_with_time_thread_access_values_and_statement() {
         assert_eq!(
             hit(&sample(), 5_000_000_000, PLAIN),
@@ -253,7 +270,7 @@ mod tests {
     #[test]
     fn a_hostile_name_stays_on_its_line() {
         let hostile = Hit {
-            variable: Some("a\nb\u{1b}[2J".to_owned()),
+            place: "a\nb\u{1b}[2J".to_owned(),
             ..sample()
         };
         assert_eq!(hit(&hostile, 0, PLAIN).lines().count(), 1);

@@ -40,6 +40,7 @@ pub fn hit(
         access,
         atomic: hit.access.is_some_and(|access| access.atomic),
         addr: hit.addr.0,
+        place: place.map_or_else(|| hit.addr.to_string(), Wanted::label),
         variable: place.and_then(|place| place.name.clone()),
         value: value(hit.value),
         before: value(hit.before).filter(|_| access != "R"),
