@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use failure::report::Report;
 use tracee::Tid;
+use tracee::bpf::STOPPED_BY;
 use tracee::ptrace::{Launched, SigInfo, Stop, Tracer};
 use tracee::run::{Ended, Handled, TrackError, Tracker};
 
@@ -27,8 +28,12 @@ impl Tracker for SoftwarePt {
         info: &SigInfo,
     ) -> Result<Handled, TrackError> {
         const SIGTRAP: i32 = 5;
-        if info.signal().0 == SIGTRAP {
-            // Somebody's trap, whom it does not interrupt.
+        const SI_KERNEL: i32 = 0x80;
+        if matches!(
+            (info.signal().0, info.code()),
+            (SIGTRAP, _) | (STOPPED_BY, SI_KERNEL)
+        ) {
+            // Somebody's trap or probe, whom it does not interrupt.
             return Ok(Handled::Passed);
         }
         if self.over {

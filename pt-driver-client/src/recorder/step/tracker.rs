@@ -2,6 +2,7 @@
 
 use failure::report::Report;
 use tracee::Tid;
+use tracee::bpf::STOPPED_BY;
 use tracee::ptrace::{Launched, SigInfo, Stop, Tracer};
 use tracee::run::{Handled, TrackError, Tracker};
 
@@ -21,17 +22,15 @@ impl Tracker for SingleStep {
     ) -> Result<Handled, TrackError> {
         let at = self.threads.get(&stop.tid).and_then(|thread| thread.at);
         let from = match (info.signal().0, info.code()) {
-            (SIGTRAP, SI_KERNEL) => {
-                let gate = self.gate(stop.tid);
-                match (at, gate) {
-                    (Some(at), _) => at,
-                    (None, Some(gate)) => {
-                        self.come_to(stop.tid, gate);
-                        gate
-                    }
-                    (None, None) => return Ok(Handled::Passed),
+            (STOPPED_BY, SI_KERNEL) => match (at, self.gate(stop.tid)) {
+                // It came by in a step, which is told by itself.
+                (Some(_), Some(_)) => return Ok(Handled::Taken),
+                (None, Some(gate)) => {
+                    self.come_to(stop.tid, gate);
+                    gate
                 }
-            }
+                (_, None) => return Ok(Handled::Passed),
+            },
             // The end of a step over an instruction that the kernel had executed elsewhere.
             (SIGTRAP, SI_USER) => match at {
                 Some(at) => at,
@@ -92,7 +91,7 @@ impl Tracker for SingleStep {
     }
 }
 
-/// `SIGTRAP`, and who sends it: the kernel on behalf of a gate, or, after a step that it made out of line, on its own.
+/// Who sends a signal: the kernel on behalf of a gate, or, after a step that it made out of line, on its own.
 const SIGTRAP: i32 = 5;
 const SI_KERNEL: i32 = 0x80;
 const SI_USER: i32 = 0;
