@@ -50,7 +50,7 @@ static __attribute__((noinline)) void give_up(void) {
 }
 
 static __attribute__((noinline)) void leave(int status) {
-    printf("leaving with %d\n", status);
+    printf("leaving with %d\n", status); /* @leaving */
     exit(status); /* @exit */
 }
 
