@@ -37,6 +37,9 @@ impl Tracer<Attached> {
             _ => Resume::Deliver,
         };
         loop {
+            // Asked first: whoever was on the way back when threads were looked at may have its trap by the time that
+            // this is asked, and would count as back.
+            let settled = settling.is_over();
             self.resume_held()?;
             loop {
                 match self.wait(Duration::ZERO) {
@@ -59,7 +62,7 @@ impl Tracer<Attached> {
                 }
                 quiet &= listening || status.state != ThreadState::Traced;
             }
-            if settling.is_over() && quiet {
+            if settled && quiet {
                 return Ok(());
             }
             if deadline.is_some_and(|end| Instant::now() >= end) {
