@@ -122,10 +122,13 @@ def member(name):
 
 
 def accuracy(program, sketch):
-    """Relevance, ordering and their mean, as in `diagnosis::accuracy`."""
+    """Relevance, ordering and their mean, as in `diagnosis::accuracy`. A sketch that no run went into does not say
+    which thread executes what: its lines are compared."""
     roles = {t["id"]: t.get("role") or "??" for t in sketch["threads"]}
     ours = [((roles[s["thread"]], *line(s["statement"])), "access" in s) for s in sketch["steps"]]
     ideal = [(place(program, s), "access" in s) for s in program.facts["ideal"]]
+    if not any(t.get("role") for t in sketch["threads"]):
+        ours, ideal = ([(at[1:], is_access) for at, is_access in steps] for steps in (ours, ideal))
     mine, theirs = {at for at, _ in ours}, {at for at, _ in ideal}
     relevance = len(mine & theirs) / len(mine | theirs)
     mine, theirs = positions(ours), positions(ideal)
