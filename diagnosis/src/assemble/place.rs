@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::present;
 use super::select::Pick;
-use crate::run::{Catalogue, Run, ThreadIx, What};
+use crate::run::{Access, Catalogue, Run, ThreadIx, What};
 use crate::sketch::{Evidence, Source, Step, Thread};
 
 /// Gives the steps their places.
@@ -62,9 +62,19 @@ fn set_apart(run: &Run, picks: &mut Vec<Pick>) {
         failing: false,
         ..*failing
     };
-    let Some(event) = access.event else { return };
-    let is_later =
-        |other: &Pick| other.thread != access.thread && other.event.is_some_and(|other| other > event);
+    let Some((event, read)) = access
+        .event
+        .and_then(|event| Some((event, access_at(run, event)?)))
+    else {
+        return;
+    };
+    let writes = |other: usize| {
+        let access = access_at(run, other).filter(|access| access.kind.writes());
+        access.is_some_and(|access| access.location == read.location)
+    };
+    let is_later = |other: &Pick| {
+        other.thread != access.thread && other.event.is_some_and(|at| at > event && writes(at))
+    };
     let is_certain = run.events.get(event).is_some_and(|event| !event.uncertain);
     if is_certain && picks.iter().any(is_later) {
         for failing in picks.iter_mut().filter(|pick| pick.failing) {
@@ -72,6 +82,13 @@ fn set_apart(run: &Run, picks: &mut Vec<Pick>) {
             failing.rank = None;
         }
         picks.push(access);
+    }
+}
+
+fn access_at(run: &Run, event: usize) -> Option<Access> {
+    match run.events.get(event)?.what {
+        What::Access(access) => Some(access),
+        _ => None,
     }
 }
 
@@ -146,13 +163,7 @@ fn unordered(run: &Run, picks: &[Pick], pick: &Pick) -> Option<u32> {
 
 fn step(catalogue: &Catalogue, run: &Run, pick: &Pick) -> Step {
     let info = catalogue.statements.get(pick.statement.0 as usize);
-    let access = pick
-        .event
-        .and_then(|event| run.events.get(event))
-        .and_then(|event| match event.what {
-            What::Access(access) => Some(access),
-            _ => None,
-        });
+    let access = pick.event.and_then(|event| access_at(run, event));
     let location = access.and_then(|access| catalogue.locations.get(access.location.0 as usize));
     let slice = info.and_then(|info| info.slice);
     let on_stack = run
