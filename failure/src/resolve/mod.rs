@@ -12,6 +12,8 @@ mod printed;
 mod returned;
 mod tail;
 
+use std::collections::BTreeSet;
+
 use program::source::SourceFrame;
 use program::{ModuleId, Pc, Program};
 use thiserror::Error;
@@ -180,12 +182,21 @@ pub fn resolve(report: &Report, program: &Program<'_>) -> Result<Failure, Resolv
         Kind::Hang => hang::most_telling(&threads),
         _ => report.failing.min(threads.len().saturating_sub(1)),
     };
+    let mut notes = report.notes.clone();
     let failing_frame = threads.get_mut(failing).and_then(|thread| {
         let printed = match &report.sign {
             Some(Sign::Output(line)) => printed::at(program, line),
-            _ => None,
+            _ => BTreeSet::new(),
         };
+        if printed.len() > 1 {
+            notes.push(format!(
+                "the output can have been printed at {} places, of which this is the first: --at FILE:LINE names another",
+                printed.len()
+            ));
+        }
         printed
+            .first()
+            .copied()
             .and_then(|at| put_back(program, at, FrameOrigin::Printed, &mut thread.frames))
             .or_else(|| failing_frame(&thread.frames, report.source))
             .or_else(|| {
@@ -193,7 +204,6 @@ pub fn resolve(report: &Report, program: &Program<'_>) -> Result<Failure, Resolv
                 put_back(program, at, FrameOrigin::Returned, &mut thread.frames)
             })
     });
-    let mut notes = report.notes.clone();
     notes.extend(missing_debug_information(program));
     Ok(Failure {
         kind: kind(report, threads.get(failing), failing_frame),

@@ -3,7 +3,7 @@
 //! Output is written when a buffer is full or the process ends, long after the statement that made it. But the program
 //! has the words: the longest piece of the line that is in its data, and that code refers to.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use program::code::{AddressTaken, Code};
 use program::{LinkAddr, Module, Pc, Program};
@@ -20,22 +20,26 @@ const MOST_PIECES: usize = 64;
 /// Instructions behind the one that takes the text's address, among which it is passed to somebody.
 const NEAR: usize = 24;
 
-/// The call that printed a line.
-pub(super) fn at(program: &Program<'_>, line: &str) -> Option<Pc> {
-    let module = program.module(EXECUTABLE)?;
+/// The calls that can have printed a line, by address.
+pub(super) fn at(program: &Program<'_>, line: &str) -> BTreeSet<Pc> {
+    let Some(module) = program.module(EXECUTABLE) else {
+        return BTreeSet::new();
+    };
     let line = line.as_bytes();
     let line = line.get(..LONGEST).unwrap_or(line);
-    pieces(module, line).into_iter().find_map(|piece| {
-        let users = piece
-            .starts
-            .into_iter()
-            .flat_map(|start| users(module.code(), start));
+    let printing = |piece: Piece| {
+        let users = piece.starts.into_iter();
+        let users = users.flat_map(|start| users_of(module.code(), start));
         let calls = users.map(|user| Pc {
             module: EXECUTABLE,
             addr: call_after(module.code(), user).unwrap_or(user),
         });
-        calls.into_iter().find(|call| is_own(program, *call))
-    })
+        calls
+            .filter(|call| is_own(program, *call))
+            .collect::<BTreeSet<Pc>>()
+    };
+    let mut found = pieces(module, line).into_iter().map(printing);
+    found.find(|calls| !calls.is_empty()).unwrap_or_default()
 }
 
 /// A piece of the line that is in the program's data.
@@ -108,7 +112,7 @@ fn starts(bytes: &[u8], from: usize, base: LinkAddr) -> Vec<LinkAddr> {
 }
 
 /// Instructions that take the address of a text, or of a pointer to it.
-fn users(code: &Code<'_>, text: LinkAddr) -> Vec<LinkAddr> {
+fn users_of(code: &Code<'_>, text: LinkAddr) -> Vec<LinkAddr> {
     let taken = |addr| code.address_taken(addr).into_iter();
     let direct = taken(text).flat_map(|user| match user {
         AddressTaken::Code { at, .. } => vec![at],
