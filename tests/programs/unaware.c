@@ -46,7 +46,7 @@ static void on_alarm(int signal) {
 
 static void on_trap(int signal, siginfo_t *info, void *context) {
     (void)signal, (void)context;
-    trap_codes[traps++ & 3] = info->si_code;
+    trap_codes[__atomic_fetch_add(&traps, 1, __ATOMIC_SEQ_CST) & 3] = info->si_code;
 }
 
 static void on_queued(int signal, siginfo_t *info, void *context) {
@@ -191,7 +191,10 @@ static void trap_itself(void) {
     __asm__ volatile("int3");
     touch(1);
     raise(SIGTRAP);
+    /* A signal to the process may be taken by any of its threads, and then arrives when it likes. */
     kill(getpid(), SIGTRAP);
+    for (int time = 0; time < 5000 && traps < 3; time++)
+        usleep(1000);
     sigemptyset(&set);
     sigaddset(&set, SIGTRAP);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
