@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use diagnosis::tracking::LibraryCode;
 use failure::image::{self, Limits, ModuleFiles, StoppedThread};
 use failure::report::Report;
 use program::RunAddr;
@@ -37,6 +38,8 @@ enum Why {
 pub(crate) struct Stacks<'m> {
     files: &'m (dyn ModuleFiles + Sync),
     modules: Option<ModuleMap>,
+    /// Code of a library in the program's own files.
+    library: Vec<LibraryCode>,
     /// The stacks at the first access of each thread by an instruction and at a depth.
     pub(crate) first: BTreeMap<u32, Vec<Vec<RunAddr>>>,
     /// For each thread, where accesses of libraries were reported, and the stack then.
@@ -47,10 +50,11 @@ pub(crate) struct Stacks<'m> {
 }
 
 impl<'m> Stacks<'m> {
-    pub(crate) fn new(files: &'m (dyn ModuleFiles + Sync)) -> Self {
+    pub(crate) fn new(files: &'m (dyn ModuleFiles + Sync), library: Vec<LibraryCode>) -> Self {
         Self {
             files,
             modules: None,
+            library,
             first: BTreeMap::new(),
             of_libraries: BTreeMap::new(),
             looks: 0,
@@ -107,9 +111,15 @@ impl<'m> Stacks<'m> {
     }
 
     fn is_in_library(&mut self, tracer: &Tracer<Launched>, at: RunAddr) -> bool {
+        let library = &self.library;
         let known = |map: &ModuleMap| {
-            map.find(at)
-                .map(|(module, _)| is_system_path(&module.mapped.path))
+            let (module, addr) = map.find(at)?;
+            let here = |code: &LibraryCode| match &code.module {
+                None => map.executable() == Some(module),
+                Some(path) => *path == module.mapped.path,
+            };
+            let of_library = |code: &LibraryCode| code.range.contains(&addr) && here(code);
+            Some(is_system_path(&module.mapped.path) || library.iter().any(of_library))
         };
         if let Some(found) = self.modules.as_ref().and_then(known) {
             return found;

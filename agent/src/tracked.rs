@@ -8,6 +8,7 @@ use diagnosis::record::{
     FlowRecord, HitRecord, ModuleRecord, RunEnd, RunRecord, ThreadRecord, WatchedRecord,
 };
 use diagnosis::run::AccessKind;
+use diagnosis::tracking::LibraryCode;
 use program::{Pc, RunAddr};
 use pt_driver_client::recorder::Recorder;
 use slicer::plan::PcRange;
@@ -46,6 +47,8 @@ pub struct Tracking {
     pub mode: Mode,
     /// What to watch.
     pub locations: Vec<(WatchedRecord, WatchSpec)>,
+    /// Code of the program's files that is a library's.
+    pub library: Vec<LibraryCode>,
     /// Who records control flow, in which code.
     pub flow: Option<FlowTracking>,
 }
@@ -67,6 +70,7 @@ impl Default for Tracking {
             sigma: 0,
             mode: Mode::Exact,
             locations: Vec::new(),
+            library: Vec::new(),
             flow: None,
         }
     }
@@ -104,7 +108,7 @@ pub fn track(
     files: &CodeFiles,
 ) -> Result<Tracked, TrackError> {
     let mut flow = tracking.flow.take();
-    let mut stacks = Stacks::new(options.modules);
+    let mut stacks = Stacks::new(options.modules, std::mem::take(&mut tracking.library));
     if tracking.locations.is_empty() {
         let mut trackers: Vec<&mut dyn Tracker> = vec![&mut stacks];
         trackers.extend(flow.as_mut().map(|flow| &mut *flow.recorder as &mut dyn Tracker));

@@ -3,13 +3,15 @@
 //! σ starts at 2 and doubles after each recurrence of the failure, so a predictor that held in two recurrences stayed
 //! while σ doubled. Tracking stops when the best predictor is an explanation that held in [`RECURRENCES`] of them and
 //! enough successful runs could have shown it. A value or a branch that is the best so far does not end the search before
-//! the whole slice is tracked: it may well be the trace of something farther back. After [`PATIENCE`] recurrences what
-//! there is has to do.
+//! the whole slice is tracked: it may well be the trace of something farther back. Neither does, of a program that hangs, what is
+//! no deadlock: that a lock was taken before somebody else wanted it is how every deadlock begins. After [`PATIENCE`] recurrences
+//! what there is has to do.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::predictor::Predictor;
 use crate::rank::Ranked;
 
 /// σ at first.
@@ -20,8 +22,10 @@ pub const FIRST: u32 = 2;
 const RECURRENCES: u64 = 3;
 /// Successful runs that could have shown it.
 const SUCCESSES: u64 = 5;
-/// Recurrences after which two of them are enough, and a symptom is.
+/// Recurrences after which two of either are enough, and a symptom is.
 const PATIENCE: u32 = 5;
+/// What is enough then.
+const FEW: u64 = 2;
 
 /// Where the search stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +77,8 @@ pub struct Ended<'a> {
     pub ranked: &'a [Ranked],
     /// Statements of the slice, as far as it was computed, if that is all.
     pub slice_length: Option<u32>,
+    /// Whether the failure is that the program does not get on.
+    pub hangs: bool,
 }
 
 impl Adapt {
@@ -103,10 +109,15 @@ impl Adapt {
         let whole = run.slice_length.is_some_and(|length| self.sigma >= length);
         self.recurrences += u32::from(run.failed);
         let patient = self.recurrences < PATIENCE;
-        let held = if patient { RECURRENCES } else { RECURRENCES - 1 };
-        let known = |best: &&Ranked| best.counts.failing_with >= held && best.counts.successful >= SUCCESSES;
+        let (held, compared) = if patient {
+            (RECURRENCES, SUCCESSES)
+        } else {
+            (FEW, FEW)
+        };
+        let known = |best: &&Ranked| best.counts.failing_with >= held && best.counts.successful >= compared;
         if let Some(best) = run.ranked.first().filter(known) {
-            if best.explains {
+            let half = run.hangs && !matches!(best.predictor, Predictor::Deadlock { .. });
+            if best.explains && !(half && patient) {
                 return Next::Stop(Stop::Stable);
             }
             // What holds in every run, or only says that it failed, explains none: the runs that would tell may not have
@@ -140,6 +151,7 @@ mod tests {
             failed,
             ranked,
             slice_length,
+            hangs: false,
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use failure::report::Report;
 use failure::resolve::ResolveError;
-use failure::{Failure, Signature, resolve};
+use failure::{Failure, Kind, Signature, resolve};
 use program::{Pc, Program};
 use slicer::slice::Criterion;
 
@@ -16,7 +16,7 @@ use crate::reading::{self, Cataloguer, Reading};
 use crate::record::{RunEnd, RunRecord};
 use crate::run::{Run, StatementId};
 use crate::sketch::{Backends, Sketch};
-use crate::tracking::{Assignment, Tracking};
+use crate::tracking::{Assignment, Promising, Tracking};
 
 /// Failing runs that are kept to be shown: a sketch shows one, the one that its best predictor describes.
 const MOST_KEPT: usize = 16;
@@ -166,7 +166,13 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         // What the best explanation is about is watched in every run until it is known or refuted.
         let promising = self.ranked.first().filter(|best| best.explains);
         let accesses = promising.map_or_else(Vec::new, |best| best.predictor.accesses());
-        let promising: Vec<StatementId> = accesses.iter().map(|(actor, ..)| actor.statement).collect();
+        let promising: Vec<Promising> = accesses
+            .iter()
+            .map(|(actor, location, _)| Promising {
+                statement: actor.statement,
+                location: *location,
+            })
+            .collect();
         self.tracking
             .assignment(self.adapt.sigma(), run, &promising, &mut self.catalogue)
     }
@@ -195,6 +201,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         let Reading {
             run,
             writers,
+            library,
             branches,
         } = reading::read(
             record,
@@ -204,6 +211,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             &mut self.catalogue,
         );
         self.tracking.leave_out(&branches);
+        self.tracking.called(library);
         self.evidence.add(self.catalogue.catalogue(), &run);
         self.ranked = rank(self.catalogue.catalogue(), &self.evidence, self.failing);
         if failed {
@@ -245,6 +253,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             failed,
             ranked: &self.ranked,
             slice_length: self.tracking.is_exhausted().then_some(length),
+            hangs: self.failure.kind == Kind::Hang,
         });
         self.stopped = match next {
             Next::Track(_) => None,

@@ -93,10 +93,16 @@ pub struct ThreadRecord {
 pub struct WatchedRecord {
     /// The module of the access that it is watched for; `None` for the executable.
     pub module: Option<String>,
-    /// That access's instruction.
+    /// That access's instruction, or the call that has it made.
     pub access: LinkAddr,
+    /// For a call: behind which of its arguments, from 0, and how far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed: Option<(u8, i64)>,
     /// Bytes.
     pub width: u32,
+    /// Where it is in the access's module, if the code tells that it is always there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub always_at: Option<LinkAddr>,
     /// Where it is, if it is watched there from the start on because an earlier failing run had it there: the
     /// module (`None` for the executable), and the address in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,8 +2,8 @@
 //! control flow is recorded, and what else the machine does.
 //!
 //! Watching delays a thread where it touches what is watched, and that is where races are decided: a failure may need
-//! another delay, or a busy machine, to come back. Recording control flow delays a thread at each branch: one that has to
-//! be in time may never be any more, and then no successful run is left to compare with.
+//! another delay, or a busy machine, to come back. Stopping a thread at each access, or at each branch, delays it: one that has to
+//! be in time may hardly ever be any more, and then no successful run is left to compare with.
 
 use std::fmt;
 use std::time::Duration;
@@ -52,21 +52,24 @@ pub struct Changing {
     patience: u64,
     fruitless: u64,
     waited: Duration,
-    in_a_row: u64,
-    flow: Flow,
+    failures: u64,
+    successes: u64,
+    may_change_mode: bool,
+    may_drop_flow: bool,
+    care: Care,
 }
 
-/// Whether control flow is recorded.
+/// How much a run may be disturbed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flow {
-    /// Until nothing but failures come.
-    Recorded,
-    /// It is left out to see whether it was to blame; so many runs have failed since.
-    LeftOut(u64),
-    /// For good: without it, runs succeed.
-    Given,
-    /// For good: it makes no difference, or somebody asked for it.
-    Kept,
+enum Care {
+    /// As tracking does, until hardly anything but failures come.
+    Usual,
+    /// As little as possible, to see whether tracking was to blame; so many runs have failed since.
+    Trying(u64),
+    /// As little as possible, for good: so runs succeed.
+    Gentle,
+    /// As tracking does, for good: it makes no difference, or somebody asked for it.
+    Whatever,
 }
 
 /// Runs without a failure before anything is changed,
@@ -75,9 +78,11 @@ const LEAST_PATIENCE: u64 = 25;
 const LEAST_WAIT: Duration = Duration::from_secs(4);
 /// How much longer than for the first failure one waits for its recurrence.
 const PATIENCE: u64 = 3;
-/// Failures in a row after which one looks whether that is due to the tracking.
+/// Failures after which one looks whether they are due to the tracking,
 const TOO_MANY: u64 = 3;
-/// Failures without control flow that show that it was not.
+/// if there are more than so many of them for each success.
+const FOR_EACH_SUCCESS: u64 = 4;
+/// Failures of runs that are hardly disturbed which show that they are not.
 const ENOUGH: u64 = 2;
 
 impl Changing {
@@ -102,45 +107,58 @@ impl Changing {
             patience: first.saturating_mul(PATIENCE).max(LEAST_PATIENCE),
             fruitless: 0,
             waited: Duration::ZERO,
-            in_a_row: 0,
-            flow: match may_drop_flow {
-                true => Flow::Recorded,
-                false => Flow::Kept,
+            failures: 0,
+            successes: 0,
+            may_change_mode,
+            may_drop_flow,
+            care: match may_drop_flow || may_change_mode {
+                true => Care::Usual,
+                false => Care::Whatever,
             },
         }
     }
 
     /// The conditions of the next run.
     pub fn now(&self) -> Conditions {
+        let conditions = self.turns[self.turn % self.turns.len()];
+        let gentle = matches!(self.care, Care::Trying(_) | Care::Gentle);
         Conditions {
-            flow: matches!(self.flow, Flow::Recorded | Flow::Kept),
-            ..self.turns[self.turn % self.turns.len()]
+            flow: !(gentle && self.may_drop_flow),
+            mode: match gentle && self.may_change_mode {
+                true => Mode::Observe,
+                false => conditions.mode,
+            },
+            ..conditions
         }
     }
 
-    /// Takes in how a run ended and how long it took; gives new conditions when they change.
-    pub fn after(&mut self, failed: bool, took: Duration) -> Option<(Change, Conditions)> {
+    /// Takes in how a run ended, how long it took, and whether it had several threads, without which nothing can be late; gives
+    /// new conditions when they change.
+    pub fn after(&mut self, failed: bool, took: Duration, threads: bool) -> Option<(Change, Conditions)> {
         if failed {
             self.fruitless = 0;
             self.waited = Duration::ZERO;
-            self.in_a_row += 1;
-            self.flow = match self.flow {
-                Flow::Recorded if self.in_a_row >= TOO_MANY => Flow::LeftOut(0),
-                Flow::LeftOut(failures) if failures + 1 >= ENOUGH => Flow::Kept,
-                Flow::LeftOut(failures) => Flow::LeftOut(failures + 1),
-                Flow::Recorded | Flow::Given | Flow::Kept => return None,
+            self.failures += 1;
+            let too_many = self.failures >= TOO_MANY && self.failures > FOR_EACH_SUCCESS * self.successes;
+            self.care = match self.care {
+                Care::Usual if too_many && threads => Care::Trying(0),
+                Care::Trying(failures) if failures + 1 >= ENOUGH => Care::Whatever,
+                Care::Trying(failures) => {
+                    self.care = Care::Trying(failures + 1);
+                    return None;
+                }
+                Care::Usual | Care::Gentle | Care::Whatever => return None,
             };
-            let change = match self.flow {
-                Flow::Kept => Change::AsBefore,
+            let change = match self.care {
+                Care::Whatever => Change::AsBefore,
                 _ => Change::OnlyFailures,
             };
-            let says = self.flow != Flow::LeftOut(1);
-            return says.then(|| (change, self.now()));
+            return Some((change, self.now()));
         }
-        if let Flow::LeftOut(_) = self.flow {
-            self.flow = Flow::Given;
+        if let Care::Trying(_) = self.care {
+            self.care = Care::Gentle;
         }
-        self.in_a_row = 0;
+        self.successes += 1;
         self.fruitless += 1;
         self.waited += took;
         if self.fruitless < self.patience || self.waited < LEAST_WAIT {
@@ -163,7 +181,7 @@ mod tests {
     fn short_runs_are_waited_for_longer() {
         let mut changing = Changing::new(Mode::Exact, true, true, 1);
         let short = LEAST_WAIT / 100;
-        let first = (1..).find(|_| changing.after(false, short).is_some());
+        let first = (1..).find(|_| changing.after(false, short, true).is_some());
         assert_eq!(first, Some(100));
     }
 
@@ -171,7 +189,7 @@ mod tests {
     fn a_failure_that_stays_away_changes_the_mode_and_the_load() {
         let mut changing = Changing::new(Mode::Exact, true, true, 1);
         let changes: Vec<_> = (0..4 * LEAST_PATIENCE)
-            .filter_map(|_| changing.after(false, LONG))
+            .filter_map(|_| changing.after(false, LONG, true))
             .collect();
         let seen: Vec<_> = changes
             .iter()
@@ -191,30 +209,36 @@ mod tests {
     #[test]
     fn a_program_that_only_fails_while_tracked_is_tracked_less() {
         let mut changing = Changing::new(Mode::Exact, true, true, 5);
-        assert_eq!(changing.after(true, LONG), None);
-        assert_eq!(changing.after(false, LONG), None);
+        assert_eq!(changing.after(true, LONG, true), None);
+        assert_eq!(changing.after(false, LONG, true), None);
+        assert!((0..3).all(|_| changing.after(true, LONG, true).is_none()));
+        let (why, now) = changing.after(true, LONG, true).unwrap();
         assert_eq!(
-            (changing.after(true, LONG), changing.after(true, LONG)),
-            (None, None)
+            (why, now.flow, now.mode),
+            (Change::OnlyFailures, false, Mode::Observe)
         );
-        let (why, now) = changing.after(true, LONG).unwrap();
-        assert_eq!((why, now.flow), (Change::OnlyFailures, false));
-        assert_eq!(changing.after(false, LONG), None);
-        assert!((0..9).all(|_| changing.after(true, LONG).is_none()));
-        assert!(!changing.now().flow);
+        assert_eq!(changing.after(false, LONG, true), None);
+        assert!((0..9).all(|_| changing.after(true, LONG, true).is_none()));
+        assert_eq!((changing.now().flow, changing.now().mode), (false, Mode::Observe));
+    }
+
+    #[test]
+    fn one_thread_is_never_too_late() {
+        let mut changing = Changing::new(Mode::Exact, true, true, 1);
+        assert!((0..20).all(|_| changing.after(true, LONG, false).is_none()));
     }
 
     #[test]
     fn one_that_fails_whatever_is_done_is_tracked_as_before() {
         let mut changing = Changing::new(Mode::Exact, true, true, 1);
-        let changes: Vec<_> = (0..20).filter_map(|_| changing.after(true, LONG)).collect();
+        let changes: Vec<_> = (0..20).filter_map(|_| changing.after(true, LONG, true)).collect();
         let seen: Vec<_> = changes.iter().map(|(why, now)| (*why, now.flow)).collect();
         assert_eq!(seen, [(Change::OnlyFailures, false), (Change::AsBefore, true)]);
     }
 
     #[test]
     fn what_was_asked_for_is_kept() {
-        let mut changing = Changing::new(Mode::Exact, true, false, 5);
-        assert!((0..9).all(|_| changing.after(true, LONG).is_none()));
+        let mut changing = Changing::new(Mode::Exact, false, false, 5);
+        assert!((0..9).all(|_| changing.after(true, LONG, true).is_none()));
     }
 }

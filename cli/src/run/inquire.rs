@@ -3,7 +3,7 @@
 use agent::{FlowTracking, Tracking};
 use anyhow::Result;
 use diagnosis::inquiry::{Inquiry, Taken};
-use diagnosis::record::RunEnd;
+use diagnosis::record::{RunEnd, RunRecord};
 use diagnosis::sketch::Sketch;
 use diagnosis::tracking::Assignment;
 use program::Program;
@@ -64,6 +64,7 @@ impl Inquire<'_> {
                     number,
                     sigma: assignment.sigma,
                     locations: assignment.locations,
+                    library: assignment.library,
                     mode: conditions.mode,
                     flow,
                 });
@@ -89,11 +90,16 @@ impl Inquire<'_> {
                 self.progress
                     .say(&format!("another failure, left alone: {other}"));
             }
-            if let Some((why, conditions)) = changing.after(taken == Taken::Failed, tracked.outcome.elapsed) {
+            let changed = changing.after(
+                taken == Taken::Failed,
+                tracked.outcome.elapsed,
+                has_threads(&tracked.record),
+            );
+            if let Some((why, conditions)) = changed {
                 load = conditions.loaded.then(Load::start);
                 let why = match why {
                     Change::Fruitless => "the failure does not recur",
-                    Change::OnlyFailures => "tracked runs only fail",
+                    Change::OnlyFailures => "tracked runs hardly ever succeed",
                     Change::AsBefore => "that makes no difference",
                 };
                 self.progress.say(&format!("{why}: going on in {conditions}"));
@@ -140,4 +146,15 @@ impl Inquire<'_> {
         let limit = self.limits.reached(number).map(str::to_owned);
         inquiry.stopped().map(|stop| stop.to_string()).or(limit)
     }
+}
+
+/// Whether more than one thread was seen in a run.
+fn has_threads(record: &RunRecord) -> bool {
+    let failed = match &record.end {
+        RunEnd::Failed(report) => report.threads.len(),
+        RunEnd::Succeeded | RunEnd::Inconclusive => 0,
+    };
+    let mut touching = record.hits.iter().map(|hit| hit.tid);
+    let first = touching.next();
+    failed > 1 || touching.any(|tid| Some(tid) != first)
 }

@@ -2,10 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use program::code::InstrIx;
 use program::expression::Shape as TypeShape;
 use program::naming::{AccessName, Namer};
-use program::values::{PlacedAccess, Values};
-use program::{Attribution, ModuleId, Pc, Program, Statement, StatementKey, is_library_path};
+use program::values::{Gpr, PlacedAccess, Values};
+use program::{Attribution, LinkAddr, ModuleId, Pc, Program, Statement, StatementKey, is_library_path};
 
 use crate::record::WatchedRecord;
 use crate::run::{
@@ -13,12 +14,15 @@ use crate::run::{
     StatementInfo,
 };
 
+/// The module of the access that a location is watched for, its instruction, the argument and the width.
+type LocationKey = (Option<String>, u64, Option<(u8, i64)>, u32);
+
 /// Fills a [`Catalogue`]: what comes for the first time gets the next number.
 #[derive(Default)]
 pub struct Cataloguer {
     catalogue: Catalogue,
     statements: HashMap<StatementKey, StatementId>,
-    locations: HashMap<(Option<String>, u64, u32), LocationId>,
+    locations: HashMap<LocationKey, LocationId>,
     branches: HashMap<Pc, BranchId>,
     /// Accesses that were asked for a location's name.
     tried: HashSet<(LocationId, Pc)>,
@@ -149,7 +153,12 @@ impl Cataloguer {
 
     /// The number of a watched location.
     pub fn location(&mut self, watched: &WatchedRecord, program: &Program<'_>) -> LocationId {
-        let key = (watched.module.clone(), watched.access.0, watched.width);
+        let key = (
+            watched.module.clone(),
+            watched.access.0,
+            watched.passed,
+            watched.width,
+        );
         if let Some(&known) = self.locations.get(&key) {
             return known;
         }
@@ -183,7 +192,7 @@ impl Cataloguer {
         if info.variable.is_some() || !self.tried.insert((location, pc)) {
             return;
         }
-        if let Some(name) = name_at(pc, info.width, program) {
+        if let Some(name) = name_at(pc, None, info.width, program) {
             info.variable = Some(name.path.as_str().into());
             info.shape = shape(&name.shape);
         }
@@ -219,21 +228,41 @@ fn access_name(watched: &WatchedRecord, program: &Program<'_>) -> Option<AccessN
         module: id,
         addr: watched.access,
     };
-    name_at(pc, watched.width, program)
+    let by_place = || global_name(pc, watched.always_at?, watched.width, program);
+    by_place().or_else(|| name_at(pc, watched.passed, watched.width, program))
 }
 
-fn name_at(pc: Pc, width: u32, program: &Program<'_>) -> Option<AccessName> {
+/// The name of a variable that is always at one place: everybody who is passed a pointer to it calls it otherwise.
+fn global_name(pc: Pc, addr: LinkAddr, width: u32, program: &Program<'_>) -> Option<AccessName> {
+    with_namer(pc, program, |namer, ix, _| namer.name_static(ix, addr, width))
+}
+
+fn name_at(pc: Pc, passed: Option<(u8, i64)>, width: u32, program: &Program<'_>) -> Option<AccessName> {
+    with_namer(pc, program, |namer, ix, values| {
+        if let Some((argument, offset)) = passed {
+            let argument = *Gpr::ARGUMENTS.get(usize::from(argument))?;
+            return namer.name_passed(ix, argument, offset, width);
+        }
+        let fits = |access: &&PlacedAccess| access.width == Some(width);
+        let accesses = values.accesses(ix);
+        let access = accesses.iter().find(fits).or(accesses.first())?;
+        namer.name(ix, access)
+    })
+}
+
+/// Asks for a name at an instruction.
+fn with_namer(
+    pc: Pc,
+    program: &Program<'_>,
+    name: impl FnOnce(&Namer<'_, '_>, InstrIx, &Values) -> Option<AccessName>,
+) -> Option<AccessName> {
     let module = program.module(pc.module)?;
     let function = program.function_at(pc)?;
     let flow = module.code().flow(function.function);
     let constants = |slot| module.constant_pointer(slot);
     let values = Values::analyse(&flow, &constants);
     let namer = Namer::new(module, &flow, &values);
-    let ix = flow.at(pc.addr)?;
-    let fits = |access: &&PlacedAccess| access.width == Some(width);
-    let accesses = values.accesses(ix);
-    let access = accesses.iter().find(fits).or(accesses.first())?;
-    namer.name(ix, access)
+    name(&namer, flow.at(pc.addr)?, &values)
 }
 
 fn shape(shape: &TypeShape) -> Shape {

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use failure::report::{Kind, Position, Report};
-use program::{Pc, Program, RunAddr};
+use program::{FunctionRef, Pc, Program, RunAddr};
 use slicer::threads::ThreadModel;
 
 use crate::record::{HitRecord, RunEnd, RunRecord, WatchedRecord};
@@ -34,6 +34,8 @@ pub struct Reading {
     pub run: Run,
     /// The instructions that wrote to what was watched.
     pub writers: BTreeSet<Pc>,
+    /// Library functions of the program's files that accessed what was watched, for whom nobody saw.
+    pub library: BTreeSet<FunctionRef>,
     /// How often each traced branch went somewhere.
     pub branches: BTreeMap<Pc, u64>,
 }
@@ -56,6 +58,7 @@ pub fn read(
     let mut threads = Threads::new(record, &places, model);
     let mut events = Vec::new();
     let mut writers = BTreeSet::new();
+    let mut library = BTreeSet::new();
     let mut last: Option<&HitRecord> = None;
     for hit in &record.hits {
         // One access to bytes that are watched for two reasons is still one access.
@@ -70,7 +73,9 @@ pub fn read(
             .ok()
             .filter(|&at| !is_given_up(record, at))
             .and_then(|at| locations.get(at).copied());
-        let (Some(location), Some(pc)) = (location, places.own(hit.pc, &hit.callers)) else {
+        let Some(location) = location else { continue };
+        let Some(pc) = places.own(hit.pc, &hit.callers) else {
+            library.extend(places.place(hit.pc).and_then(|pc| program.function_at(pc)));
             continue;
         };
         let Some(statement) = catalogue.statement_at(pc, program) else {
@@ -143,6 +148,7 @@ pub fn read(
     Reading {
         run,
         writers,
+        library,
         branches: flows.branches,
     }
 }

@@ -4,8 +4,10 @@
 //! depend on, because no analysis of the code could have found them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::PathBuf;
 
+use program::values::Gpr;
 use program::{FunctionRef, LinkAddr, ModuleId, Pc, Program};
 use slicer::plan::{Plan, WatchSite};
 use slicer::slice::{Criterion, Slice, SliceStatement};
@@ -17,7 +19,7 @@ use watchpoint::{Address, WatchSpec, registers_for};
 use crate::fixed::Fixed;
 use crate::reading::Cataloguer;
 use crate::record::{RunRecord, WatchedRecord};
-use crate::run::{Because, SlicePlace, StatementId};
+use crate::run::{Because, LocationId, SlicePlace, StatementId};
 use crate::sketch::Why;
 
 /// Debug registers of a processor.
@@ -38,6 +40,26 @@ pub struct Assignment {
     pub plan: Plan,
     /// The memory to watch.
     pub locations: Vec<(WatchedRecord, WatchSpec)>,
+    /// Code of the program's files that is a library's: who called it is what matters of an access there.
+    pub library: Vec<LibraryCode>,
+}
+
+/// An access that the best explanation is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promising {
+    /// Its statement.
+    pub statement: StatementId,
+    /// To what; all that the statement accesses where that is not known.
+    pub location: Option<LocationId>,
+}
+
+/// A library function that was compiled into the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LibraryCode {
+    /// The file; `None` for the executable.
+    pub module: Option<String>,
+    /// Its instructions.
+    pub range: Range<LinkAddr>,
 }
 
 /// The slice of a failure, and the plans made of it.
@@ -54,6 +76,8 @@ pub struct Tracking<'p, 'a> {
     planned: Option<Planned>,
     hot: Hot,
     fixed: Fixed,
+    /// Library functions that accessed what was watched.
+    library: BTreeSet<FunctionRef>,
 }
 
 /// What runs too often to be tracked: it would change the program, and drown the rest.
@@ -114,6 +138,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
             planned: None,
             hot: Hot::default(),
             fixed: Fixed::default(),
+            library: BTreeSet::new(),
         }
     }
 
@@ -131,6 +156,28 @@ impl<'p, 'a> Tracking<'p, 'a> {
     /// Takes in where a failing run had what it watched.
     pub fn learn(&mut self, record: &RunRecord) {
         self.fixed.learn(record, self.program);
+    }
+
+    /// Takes in which library functions accessed what was watched: next time their callers are looked for.
+    pub fn called(&mut self, library: BTreeSet<FunctionRef>) {
+        self.library.extend(library);
+    }
+
+    /// The code of a library in the program whose accesses are somebody's else.
+    fn library_code(&self) -> Vec<LibraryCode> {
+        let slices = std::iter::once(&self.slice).chain(self.joined.iter().map(|joined| &joined.slice));
+        let mut functions: BTreeSet<FunctionRef> = slices.flat_map(Slice::library_functions).collect();
+        functions.extend(&self.library);
+        let code = functions.into_iter().filter_map(|function| {
+            let parts = self.program.module(function.module)?.code().functions();
+            let parts = parts.parts(function.function);
+            let module = self.path(function.module);
+            Some(parts.into_iter().map(move |range| LibraryCode {
+                module: module.clone(),
+                range,
+            }))
+        });
+        code.flatten().collect()
     }
 
     /// What is left out, in words.
@@ -230,13 +277,13 @@ impl<'p, 'a> Tracking<'p, 'a> {
             .extend(given_up.map(|watched| (watched.module.clone(), watched.access)));
     }
 
-    /// What a run is to track. It takes the locations that some statements access; which of the others follows from its
+    /// What a run is to track. It takes what the best explanation is about; which of the other locations follows from its
     /// number.
     pub fn assignment(
         &mut self,
         sigma: u32,
         run: u64,
-        promising: &[StatementId],
+        promising: &[Promising],
         catalogue: &mut Cataloguer,
     ) -> Assignment {
         self.extend(sigma, catalogue);
@@ -265,28 +312,37 @@ impl<'p, 'a> Tracking<'p, 'a> {
             sigma,
             plan: planned.plan.clone(),
             locations,
+            library: self.library_code(),
         }
     }
 
-    /// The locations that are watched for accesses of these statements.
+    /// The locations that these accesses are about.
     fn locations_of(
         &self,
         planned: &Planned,
-        statements: &[StatementId],
-        catalogue: &Cataloguer,
+        promising: &[Promising],
+        catalogue: &mut Cataloguer,
     ) -> Vec<usize> {
-        if statements.is_empty() {
-            return Vec::new();
+        let (known, open): (Vec<_>, Vec<_>) = promising.iter().partition(|access| access.location.is_some());
+        let mut wanted = Vec::new();
+        for (number, armed) in planned.armament.locations.iter().enumerate() {
+            let statements = armed.sites.iter().filter_map(|&site| {
+                let site = planned.plan.watch_sites.get(site)?;
+                catalogue.number_at(site.access, self.program)
+            });
+            let statements: Vec<StatementId> = statements.collect();
+            let accessed = |access: &&Promising| statements.contains(&access.statement);
+            let is_wanted = open.iter().copied().any(|access| accessed(&access))
+                || !known.is_empty()
+                    && self.location(planned, number).is_some_and(|(watched, _)| {
+                        let id = catalogue.location(&watched, self.program);
+                        known.iter().any(|access| access.location == Some(id))
+                    });
+            if is_wanted {
+                wanted.push(number);
+            }
         }
-        let is_of = |site: &usize| {
-            let site = planned.plan.watch_sites.get(*site);
-            let at = site.and_then(|site| catalogue.number_at(site.access, self.program));
-            at.is_some_and(|statement| statements.contains(&statement))
-        };
-        let all = planned.armament.locations.iter().enumerate();
-        all.filter(|(_, armed)| armed.sites.iter().any(is_of))
-            .map(|(number, _)| number)
-            .collect()
+        wanted
     }
 
     /// Adds the places that failing runs had locations at, as far as there are registers. They come first: who finds a
@@ -363,12 +419,24 @@ impl<'p, 'a> Tracking<'p, 'a> {
         let watched = WatchedRecord {
             module: self.path(site.access.module),
             access: site.access.addr,
+            passed: site.passed.and_then(|argument| {
+                let number = Gpr::ARGUMENTS.iter().position(|&gpr| gpr == argument.register)?;
+                Some((u8::try_from(number).ok()?, argument.offset))
+            }),
             width: armed.spec.len,
+            always_at: match &armed.spec.address {
+                Address::Static { module, addr } if *module == self.file(site.access.module) => Some(*addr),
+                _ => None,
+            },
             fixed: None,
             late: false,
             given_up: false,
         };
         Some((watched, armed.spec.clone()))
+    }
+
+    fn file(&self, module: ModuleId) -> Option<PathBuf> {
+        self.path(module).map(PathBuf::from)
     }
 
     /// The file of a module; `None` for the executable.

@@ -71,6 +71,28 @@ impl Namer<'_, '_> {
     }
 }
 
+impl Namer<'_, '_> {
+    /// The address at an offset from what a register holds at an instruction.
+    pub(super) fn register_plus(
+        &self,
+        ix: InstrIx,
+        gpr: Gpr,
+        offset: i64,
+        detail: Detail,
+    ) -> Option<Address> {
+        let mut sum = Sum {
+            namer: self,
+            user: ix,
+            detail,
+            address: Address::default(),
+        };
+        sum.address.add_number(offset, 1);
+        sum.register(ix, gpr, 1, DEEPEST)?;
+        sum.address.terms.retain(|term| term.times != 0);
+        Some(sum.address)
+    }
+}
+
 struct Sum<'n, 'm, 'a> {
     namer: &'n Namer<'m, 'a>,
     user: InstrIx,

@@ -99,11 +99,48 @@ impl<'m, 'a> Namer<'m, 'a> {
         if matches!(instr.memory_segment(), Register::FS | Register::GS) {
             return None;
         }
-        let origin = self.operand(ix, Detail::Origin)?;
+        self.at_either(ix, width, depth, |detail| self.operand(ix, detail))
+    }
+
+    /// The memory at an offset from what a register holds.
+    pub(super) fn behind_register(
+        &self,
+        ix: InstrIx,
+        gpr: Gpr,
+        offset: i64,
+        width: u64,
+        depth: usize,
+    ) -> Option<Lvalue<'m, 'a>> {
+        let depth = depth.checked_sub(1)?;
+        self.at_either(ix, width, depth, |detail| {
+            self.register_plus(ix, gpr, offset, detail)
+        })
+    }
+
+    /// The memory at an address of the module.
+    pub(super) fn at_static(&self, ix: InstrIx, addr: LinkAddr, width: u64) -> Option<Lvalue<'m, 'a>> {
+        let wanted = Wanted {
+            offset: addr.0.cast_signed(),
+            width,
+            varying: Vec::new(),
+            members: Rc::clone(&self.members),
+        };
+        self.in_module(ix, wanted)
+    }
+
+    /// By what an address was computed from, or else by what it is added up from.
+    fn at_either(
+        &self,
+        ix: InstrIx,
+        width: u64,
+        depth: usize,
+        address: impl Fn(Detail) -> Option<Address>,
+    ) -> Option<Lvalue<'m, 'a>> {
+        let origin = address(Detail::Origin)?;
         if let Some(found) = self.at_address(ix, &origin, width, depth) {
             return Some(found);
         }
-        let plain = self.operand(ix, Detail::Operand)?;
+        let plain = address(Detail::Operand)?;
         let bases = |address: &Address| address.terms.iter().map(|term| term.base).collect::<Vec<_>>();
         if bases(&plain) == bases(&origin) {
             return None;

@@ -34,8 +34,8 @@ use crate::code::{FlowGraph, InstrIx};
 use crate::expression::Shape;
 use crate::module::Module;
 use crate::source::TypeKind;
-use crate::values::{PlacedAccess, State, Values};
-use memory::DEEPEST;
+use crate::values::{Gpr, PlacedAccess, State, Value, Values};
+use memory::{DEEPEST, Lvalue};
 pub use path::{PointerKind, Step, Subscript};
 use scope::InScope;
 
@@ -102,6 +102,8 @@ pub struct Namer<'m, 'a> {
     values: &'m Values,
     states: RefCell<HashMap<InstrIx, Option<Rc<State>>>>,
     scopes: RefCell<HashMap<InstrIx, Rc<Vec<InScope<'m, 'a>>>>>,
+    /// What slots of the frame hold that are written once.
+    lasting: RefCell<HashMap<i64, Option<Value>>>,
     factory: RefCell<InstructionInfoFactory>,
     loads: Cell<u32>,
     members: Rc<Cell<usize>>,
@@ -117,6 +119,7 @@ impl<'m, 'a> Namer<'m, 'a> {
             values,
             states: RefCell::default(),
             scopes: RefCell::default(),
+            lasting: RefCell::default(),
             factory: RefCell::new(InstructionInfoFactory::new()),
             loads: Cell::new(0),
             members: Rc::default(),
@@ -132,9 +135,36 @@ impl<'m, 'a> Namer<'m, 'a> {
         let instr = self.flow.instruction(ix)?;
         let stands_in_it = (0..instr.op_count()).any(|op| instr.op_kind(op) == OpKind::Memory);
         let width = u64::from(access.width?);
+        self.begin();
+        Self::finish(self.memory(ix, width, DEEPEST).filter(|_| stands_in_it)?)
+    }
+
+    /// The name of the memory at an offset from what an instruction, a call, is passed in a register.
+    #[must_use]
+    pub fn name_passed(&self, ix: InstrIx, register: Gpr, offset: i64, width: u32) -> Option<AccessName> {
+        if !self.module.has_debug_information() {
+            return None;
+        }
+        self.begin();
+        Self::finish(self.behind_register(ix, register, offset, u64::from(width), DEEPEST)?)
+    }
+
+    /// The name of the memory at an address of the module, as the code around an instruction sees it.
+    #[must_use]
+    pub fn name_static(&self, ix: InstrIx, addr: LinkAddr, width: u32) -> Option<AccessName> {
+        if !self.module.has_debug_information() {
+            return None;
+        }
+        self.begin();
+        Self::finish(self.at_static(ix, addr, u64::from(width))?)
+    }
+
+    fn begin(&self) {
         self.loads.set(MOST_LOADS);
         self.members.set(MOST_MEMBERS);
-        let found = self.memory(ix, width, DEEPEST).filter(|_| stands_in_it)?;
+    }
+
+    fn finish(found: Lvalue<'m, 'a>) -> Option<AccessName> {
         // The place of a C++ reference itself has no name: its name means what it refers to.
         if found.ty.stripped().kind() == TypeKind::Reference {
             return None;

@@ -3,9 +3,11 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use iced_x86::{Mnemonic, Register};
+
 use super::{Namer, Root, RootKind};
 use crate::addr::LinkAddr;
-use crate::code::InstrIx;
+use crate::code::{AccessKind, InstrIx};
 use crate::source::{Type, VarLocation, Variable, VariableKind};
 use crate::values::{Gpr, State, Value};
 
@@ -103,14 +105,81 @@ impl<'m, 'a> Namer<'m, 'a> {
                 continue;
             };
             let ty = sources.ty(ty);
+            let mut pieces = pieces(&variable.location, ty.size(), &state);
+            let lasting = pieces.iter().filter_map(|piece| self.written_once(piece, &state));
+            let lasting: Vec<PlacedPiece> = lasting.collect();
+            pieces.extend(lasting);
             found.push(InScope {
-                pieces: pieces(&variable.location, ty.size(), &state),
+                pieces,
                 root: Rc::new(root(&variable)),
                 ty,
                 frame: variable.frame,
             });
         }
         Some(found)
+    }
+
+    /// What a variable of the frame holds from the function's beginning to its end although its slot may seem to be
+    /// written by others: where pointers into the frame are passed around, values alone do not tell how far these reach. The debug
+    /// information does: nobody takes the address of this variable, and it is written once.
+    fn written_once(&self, piece: &PlacedPiece, state: &State) -> Option<PlacedPiece> {
+        const POINTER: u64 = 8;
+        let slot = match piece.at {
+            Where::Memory(addr) if piece.size == POINTER => addr.stack_offset()?,
+            _ => return None,
+        };
+        if state.slot(slot, 8).is_some() {
+            return None;
+        }
+        let known = self.lasting.borrow().get(&slot).copied();
+        let value = known.unwrap_or_else(|| {
+            let value = self.stored_once(slot);
+            self.lasting.borrow_mut().insert(slot, value);
+            value
+        })?;
+        Some(PlacedPiece {
+            at: Where::Computed(value, None),
+            ..piece.clone()
+        })
+    }
+
+    fn stored_once(&self, slot: i64) -> Option<Value> {
+        let bytes = slot..slot.checked_add(8)?;
+        let entry = self
+            .flow
+            .block(self.flow.entry?)
+            .filter(|block| block.preds.is_empty())?;
+        let mut stored = None;
+        for ix in (0..u32::try_from(self.flow.instructions.len()).ok()?).map(InstrIx) {
+            let instr = self.flow.instruction(ix)?;
+            if instr.mnemonic() == Mnemonic::Lea && instr.memory_index() == Register::None {
+                let state = self.state(ix);
+                let base = Gpr::of(instr.memory_base()).and_then(|base| Some(state?.get(base)));
+                let displacement = instr.memory_displacement64().cast_signed();
+                let taken = base.and_then(|base| base.plus(displacement).stack_offset());
+                if taken.is_some_and(|taken| bytes.contains(&taken)) {
+                    return None;
+                }
+            }
+            for access in self.values.accesses(ix).iter().filter(|access| !access.implicit) {
+                let (Some(at), Some(width)) = (access.place.stack_offset(), access.width) else {
+                    continue;
+                };
+                let meets = at < bytes.end && bytes.start < at.saturating_add(i64::from(width));
+                if access.kind == AccessKind::Read || !meets {
+                    continue;
+                }
+                let whole = at == slot && width == 8 && instr.mnemonic() == Mnemonic::Mov;
+                if stored.replace(ix).is_some() || !whole || !entry.instrs.contains(&ix.0) {
+                    return None;
+                }
+            }
+        }
+        let stored = stored?;
+        let instr = self.flow.instruction(stored)?;
+        let source = Gpr::of(instr.op1_register())?;
+        let value = self.state(stored)?.get(source);
+        (value != Value::Unknown).then_some(value)
     }
 }
 

@@ -44,6 +44,12 @@ impl Gpr {
         u8::try_from(number).ok().filter(|&number| number < 16).map(Self)
     }
 
+    /// The whole register.
+    #[must_use]
+    pub fn register(self) -> Register {
+        Register::RAX + u32::from(self.0)
+    }
+
     /// The register of a DWARF register number.
     #[must_use]
     pub fn from_dwarf(number: u16) -> Option<Self> {

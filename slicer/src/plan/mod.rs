@@ -10,11 +10,12 @@ pub mod watch;
 
 use iced_x86::FlowControl;
 use program::code::{FlowGraph, InstrIx};
-use program::values::Values;
 use program::{FunctionRef, Pc, Program};
 
 use crate::cfg::{of_flow, with_exceptions};
+use crate::dependence::passed::Library;
 use crate::dominance::{DomTree, PostDomTree};
+use crate::view::FunctionView;
 pub use ranges::{PcRange, merge};
 pub use watch::{AddressExpr, Early, WatchSite};
 
@@ -68,24 +69,39 @@ pub struct TrackedInstruction {
 }
 
 /// Puts a plan together, function by function.
-#[derive(Clone, Debug, Default)]
-pub struct Planner {
+pub struct Planner<'l, 'p, 'a> {
+    program: &'p Program<'a>,
+    library: &'l Library<'p, 'a>,
+    locks: bool,
     plan: Plan,
     /// With the statement that each is for.
     sites: Vec<(u32, WatchSite)>,
 }
 
-impl Planner {
+impl<'l, 'p, 'a> Planner<'l, 'p, 'a> {
+    /// For a program. Locks are watched where the failure is about them (`locks`): who waits for one has it in his hands all
+    /// the time otherwise, and it tells nothing.
+    #[must_use]
+    pub fn new(program: &'p Program<'a>, library: &'l Library<'p, 'a>, locks: bool) -> Self {
+        Self {
+            program,
+            library,
+            locks,
+            plan: Plan::default(),
+            sites: Vec::new(),
+        }
+    }
+
     /// Adds one function's tracked instructions: the number of their statement and the instruction. All of
     /// a function's instructions belong into one call, for the rules relate them to each other.
-    pub fn add(&mut self, program: &Program<'_>, function: FunctionRef, tracked: &[(u32, InstrIx)]) {
+    pub fn add(&mut self, function: FunctionRef, tracked: &[(u32, InstrIx)]) {
         let module = function.module;
-        let Some(file) = program.module(module) else {
+        let Some(file) = self.program.module(module) else {
             return;
         };
-        let flow: &FlowGraph = &file.code().flow(function.function);
+        let view = FunctionView::new(file, function);
+        let flow: &FlowGraph = &view.flow;
         let constants = |slot| file.constant_pointer(slot);
-        let values = &Values::analyse(flow, &constants);
         let block_of = |ix: InstrIx| flow.block_of(ix).map(|block| block.0 as usize);
         let blocks: Vec<usize> = tracked.iter().filter_map(|(_, ix)| block_of(*ix)).collect();
         let thrown_to = |&block: &usize| flow.blocks.get(block).is_some_and(|block| block.exceptional);
@@ -122,7 +138,7 @@ impl Planner {
         let function = watch::Function {
             module,
             flow,
-            values,
+            values: &view.values,
             constants: &constants,
             cfg: &cfg,
             before: &before,
@@ -132,8 +148,12 @@ impl Planner {
                 let pc = Pc { module, addr };
                 self.plan.statements.push(TrackedInstruction { statement, pc });
             }
+            let made = function.sites(ix);
+            let passed = self.library.accesses(&view, ix);
+            let passed = passed.iter().filter(|passed| self.locks || !passed.lock);
+            let passed = passed.filter_map(|passed| function.passed(ix, passed));
             self.sites
-                .extend(function.sites(ix).into_iter().map(|site| (statement, site)));
+                .extend(made.into_iter().chain(passed).map(|site| (statement, site)));
         }
     }
 

@@ -8,6 +8,7 @@ use program::values::{Base, Constants, Gpr, Value, Values};
 use program::{LinkAddr, ModuleId, Pc};
 
 use crate::cfg::{Cfg, Direction};
+use crate::dependence::passed::Passed;
 use crate::dominance::DomTree;
 
 /// How to work out the address of an access at the point where its watch is armed.
@@ -56,11 +57,22 @@ pub enum Early {
     },
 }
 
+/// Memory behind an argument of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Argument {
+    /// The register that it is passed in.
+    pub register: Gpr,
+    /// From where it points.
+    pub offset: i64,
+}
+
 /// A memory access to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchSite {
-    /// The accessing instruction.
+    /// The accessing instruction, or the call that has it made.
     pub access: Pc,
+    /// The argument that leads to the memory, for a call whose callee makes the access.
+    pub passed: Option<Argument>,
     /// What it does.
     pub kind: AccessKind,
     /// Bytes; at least one.
@@ -115,6 +127,33 @@ impl Function<'_> {
         shared.filter_map(|access| self.site(ix, &access)).collect()
     }
 
+    /// The watch site of a call for memory that is accessed behind one of its arguments.
+    pub(super) fn passed(&self, call: InstrIx, passed: &Passed) -> Option<WatchSite> {
+        let access = Access {
+            kind: passed.kind,
+            width: passed.width,
+            base: Some(passed.argument.register()),
+            index: None,
+            disp: passed.offset,
+            segment: None,
+            conditional: true,
+            operand: Operand::Explicit,
+        };
+        let value = self.base_value(call, &access)?;
+        if value.stack_offset().is_some() {
+            return None;
+        }
+        let argument = Argument {
+            register: passed.argument,
+            offset: passed.offset,
+        };
+        let site = self.site(call, &access)?;
+        Some(WatchSite {
+            passed: Some(argument),
+            ..site
+        })
+    }
+
     fn site(&self, ix: InstrIx, access: &Access) -> Option<WatchSite> {
         let pc = |addr| Pc {
             module: self.module,
@@ -153,6 +192,7 @@ impl Function<'_> {
         };
         Some(WatchSite {
             access: pc(at),
+            passed: None,
             kind: access.kind,
             width: access.width,
             address,

@@ -74,13 +74,24 @@ impl<'p, 'a> Slice<'p, 'a> {
         for argument in self.arguments(view, point.ix) {
             self.want(here, view, point, Location::Register(argument));
         }
-        // A call that waits for a lock depends on whoever took it.
-        let lock = view.library_summary(point.ix).filter(|summary| summary.locks);
-        let place = lock
+        self.want_passed(here, view, point);
+    }
+
+    /// What a library reads for a call: the value that is loaded, and the lock that is waited for, which depends on
+    /// whoever took it.
+    fn want_passed(&mut self, here: Here, view: &FunctionView<'p, 'a>, point: Point) {
+        let passed = self.library.accesses(view, point.ix);
+        let Some(state) = Some(&passed)
+            .filter(|passed| !passed.is_empty())
             .and_then(|_| view.state_before(point.ix))
-            .map(|state| Place::at(state.get(Gpr::RDI)));
-        if let Some(held) = place.and_then(|place| Location::of(&place, Some(8))) {
-            self.want(here, view, point, held);
+        else {
+            return;
+        };
+        for passed in passed.iter().filter(|passed| passed.reads()) {
+            let place = Place::at(state.get(passed.argument).plus(passed.offset));
+            if let Some(read) = Location::of(&place, Some(passed.width)) {
+                self.want(here, view, point, read);
+            }
         }
     }
 
@@ -127,6 +138,7 @@ impl<'p, 'a> Slice<'p, 'a> {
                     for argument in self.arguments(view, point.ix) {
                         self.want(here, view, point, Location::Register(argument));
                     }
+                    self.want_passed(here, view, point);
                 }
             }
             Callee::Pointer => {

@@ -26,6 +26,8 @@ pub struct Criterion {
     /// Where the other threads were: complete stacks, innermost first, each an address inside the
     /// instruction that was executing. What they had not reached cannot have caused the failure.
     pub others: Vec<Vec<Pc>>,
+    /// The program did not get on: what the starts wait for is what the failure is about.
+    pub blocked: bool,
 }
 
 impl Criterion {
@@ -34,6 +36,7 @@ impl Criterion {
     pub fn instruction(pc: Pc) -> Self {
         Self {
             others: Vec::new(),
+            blocked: false,
             starts: vec![Start {
                 pc,
                 role: Role::Everything,
@@ -72,6 +75,7 @@ impl Criterion {
         Self {
             starts,
             others: Vec::new(),
+            blocked: false,
         }
     }
 
@@ -89,6 +93,7 @@ impl Criterion {
             return Self {
                 starts: blocked.flatten().collect(),
                 others: failure.threads.iter().filter_map(complete_stack).collect(),
+                blocked: true,
             };
         }
         let Some(thread) = failure.threads.get(failure.failing) else {
@@ -106,6 +111,7 @@ impl Criterion {
         Self {
             starts: starts_in(program, thread, frame, role),
             others: others.filter_map(|(_, thread)| complete_stack(thread)).collect(),
+            blocked: false,
         }
     }
 }

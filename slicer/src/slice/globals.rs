@@ -8,6 +8,7 @@ use super::context::Context;
 use super::queue::{Point, Task};
 use super::{Here, Slice, Why};
 use crate::dependence::location::{Location, Overlap};
+use crate::dependence::passed::Library;
 use crate::dependence::uses::Role;
 use crate::view::FunctionView;
 use program::FunctionRef;
@@ -28,7 +29,7 @@ impl<'p, 'a> Slice<'p, 'a> {
                 continue;
             }
             let Some(view) = self.view(id) else { continue };
-            for ix in writers_in(&view, &wanted) {
+            for ix in writers_in(&view, &self.library, &wanted) {
                 if !view.pc(ix).is_some_and(|pc| self.around.has_run(pc)) {
                     continue;
                 }
@@ -69,37 +70,61 @@ fn functions_using(module: &Module<'_>, variable: &Location, reader: FunctionId)
     functions
 }
 
-fn writers_in(view: &FunctionView<'_, '_>, wanted: &Location) -> Vec<InstrIx> {
+fn writers_in<'p, 'a>(
+    view: &FunctionView<'p, 'a>,
+    library: &Library<'p, 'a>,
+    wanted: &Location,
+) -> Vec<InstrIx> {
     let count = u32::try_from(view.flow.instructions.len()).unwrap_or(u32::MAX);
     (0..count)
         .map(InstrIx)
-        .filter(|&ix| writes(view, ix, wanted))
+        .filter(|&ix| writes(view, library, ix, wanted))
         .collect()
 }
 
-fn writes(view: &FunctionView<'_, '_>, ix: InstrIx, wanted: &Location) -> bool {
+fn writes<'p, 'a>(
+    view: &FunctionView<'p, 'a>,
+    library: &Library<'p, 'a>,
+    ix: InstrIx,
+    wanted: &Location,
+) -> bool {
     let stores = view
         .values
         .accesses(ix)
         .iter()
         .filter(|access| access.kind != AccessKind::Read)
         .any(|access| view.overlap(wanted, access) != Overlap::None);
-    stores || (view.is_call(ix) && is_lent(view, ix, wanted))
+    stores || (view.is_call(ix) && is_lent(view, library, ix, wanted))
 }
 
 /// Whether a library call gets the global's address and writes through it, or takes or releases it as a lock.
-fn is_lent(view: &FunctionView<'_, '_>, call: InstrIx, wanted: &Location) -> bool {
-    let Some(summary) = view.library_summary(call) else {
-        return false;
-    };
-    if !summary.locks && (summary.writes == 0 || summary.arguments.is_none()) {
-        return false;
-    }
+fn is_lent<'p, 'a>(
+    view: &FunctionView<'p, 'a>,
+    library: &Library<'p, 'a>,
+    call: InstrIx,
+    wanted: &Location,
+) -> bool {
     let Some(state) = view.state_before(call) else {
         return false;
     };
-    Gpr::ARGUMENTS.iter().enumerate().any(|(number, &gpr)| {
-        let changes = summary.writes_through(number) || (summary.locks && number == 0);
-        changes && wanted.overlap(&Place::at(state.get(gpr)), Some(8)) != Overlap::None
+    let meets = |gpr: Gpr, offset: i64, width: u32| {
+        let place = Place::at(state.get(gpr).plus(offset));
+        wanted.overlap(&place, Some(width)) != Overlap::None
+    };
+    let passed = library.accesses(view, call);
+    if passed
+        .iter()
+        .any(|passed| passed.writes() && meets(passed.argument, passed.offset, passed.width))
+    {
+        return true;
+    }
+    let described = view
+        .library_summary(call)
+        .filter(|summary| summary.writes != 0 && summary.arguments.is_some());
+    described.is_some_and(|summary| {
+        let arguments = Gpr::ARGUMENTS.iter().enumerate();
+        arguments
+            .filter(|(number, _)| summary.writes_through(*number))
+            .any(|(_, &gpr)| meets(gpr, 0, 8))
     })
 }

@@ -22,6 +22,7 @@ use program::code::InstrIx;
 use program::{Attribution, Pc, Program, Statement, StatementKey};
 
 use crate::dependence::location::Location;
+use crate::dependence::passed::Library;
 use crate::plan::{Plan, Planner};
 use crate::view::FunctionView;
 use around::Around;
@@ -63,6 +64,9 @@ pub struct SliceStatement {
 pub struct Slice<'p, 'a> {
     program: &'p Program<'a>,
     around: Around<'p, 'a>,
+    library: Library<'p, 'a>,
+    /// Whether the failure is about locks.
+    locks: bool,
     views: HashMap<FunctionRef, Rc<FunctionView<'p, 'a>>>,
     contexts: Contexts,
     queue: Queue,
@@ -106,6 +110,8 @@ impl<'p, 'a> Slice<'p, 'a> {
         let mut slice = Self {
             program,
             around: Around::new(program, criterion),
+            library: Library::new(program),
+            locks: criterion.blocked,
             views: HashMap::new(),
             contexts: Contexts::default(),
             queue: Queue::default(),
@@ -124,6 +130,12 @@ impl<'p, 'a> Slice<'p, 'a> {
         self.instructions.get(number as usize).map_or(&[], Vec::as_slice)
     }
 
+    /// The library functions whose accesses count as those of the statements that call them.
+    #[must_use]
+    pub fn library_functions(&self) -> Vec<FunctionRef> {
+        self.library.functions()
+    }
+
     /// What to track for the first `sigma` statements: those emitted so far count, with the instructions that
     /// the slice went through.
     #[must_use]
@@ -134,11 +146,11 @@ impl<'p, 'a> Slice<'p, 'a> {
                 by_function.entry(function).or_default().push((number, ix));
             }
         }
-        let mut planner = Planner::default();
+        let mut planner = Planner::new(self.program, &self.library, self.locks);
         for (function, mut tracked) in by_function {
             tracked.sort_unstable();
             tracked.dedup();
-            planner.add(self.program, function, &tracked);
+            planner.add(function, &tracked);
         }
         planner.finish()
     }

@@ -1,9 +1,10 @@
 //! The slicer's analyses on small compiled programs.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 mod before;
 mod common;
 mod icfg;
 mod joins;
+mod passed;
 mod plan;
 mod threads;

@@ -3,6 +3,7 @@
 use program::code::{FlowGraph, InstrIx};
 use program::{FunctionRef, Pc, Program};
 use slicer::cfg::of_flow;
+use slicer::dependence::passed::Library;
 use slicer::dominance::{DomTree, PostDomTree};
 use slicer::plan::{AddressExpr, Early, Plan, Planner};
 
@@ -77,8 +78,9 @@ fn plan(level: u8, lines: &[&str]) -> Planned {
         .iter()
         .map(|(_, ix)| flow.block_of(*ix).unwrap().0 as usize)
         .collect();
-    let mut planner = Planner::default();
-    planner.add(program, id, &tracked);
+    let library = Library::new(program);
+    let mut planner = Planner::new(program, &library, false);
+    planner.add(id, &tracked);
     Planned {
         plan: planner.finish(),
         blocks,

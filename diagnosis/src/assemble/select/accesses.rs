@@ -77,6 +77,7 @@ impl Selection<'_> {
             let mut steps = 0;
             while let Some(because) = self.because(statement)
                 && because.of != failed.statement
+                && !self.is_others(thread, because.of)
                 && steps < self.catalogue.statements.len()
             {
                 let inner = statement;
@@ -110,6 +111,22 @@ impl Selection<'_> {
                 );
             }
         }
+    }
+
+    /// Whether another thread was seen at a statement, and this one was not: what one thread writes another one may wait for.
+    fn is_others(&self, thread: ThreadIx, statement: StatementId) -> bool {
+        let events = self
+            .run
+            .events
+            .iter()
+            .filter(|event| event.statement == statement);
+        let threads = (0..).map(ThreadIx).zip(&self.run.threads);
+        let stacks = threads.filter(|(_, other)| other.stack.contains(&statement));
+        let mut at_it = events
+            .map(|event| event.thread)
+            .chain(stacks.map(|(at, _)| at))
+            .peekable();
+        at_it.peek().is_some() && at_it.all(|other| other != thread)
     }
 
     fn accesses_in_run(&self, thread: ThreadIx, statement: StatementId) -> bool {

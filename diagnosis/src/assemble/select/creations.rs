@@ -41,33 +41,22 @@ impl Selection<'_> {
             };
             self.take(creator, creation, None);
             self.at_start(creator, creation, created);
-            self.argument(created);
+            self.argument(creation, because.of, created);
         }
     }
 
-    /// Where a created thread takes what it was given: in its start routine, for what it does later.
-    fn argument(&mut self, created: ThreadIx) {
-        let Some(role) = self
-            .run
-            .threads
-            .get(created.0 as usize)
-            .map(|thread| thread.role.clone())
-        else {
-            return;
+    /// Where a created thread takes what it was given: the statement that the creation is in the slice for, if it is for what
+    /// is passed. (Without data it is for the thread's running at all, and one step farther.)
+    fn argument(&mut self, creation: StatementId, taking: StatementId, created: ThreadIx) {
+        let role = self.run.threads.get(created.0 as usize);
+        let in_routine = role.is_some_and(|thread| self.function(taking) == Some(&*thread.role));
+        let passed = match (self.distance(creation), self.distance(taking)) {
+            (Some(creation), Some(taking)) => creation <= taking + 1,
+            _ => false,
         };
-        for statement in self.statements() {
-            let takes = self
-                .because(statement)
-                .is_some_and(|because| because.why == Why::Data && self.has(created, because.of));
-            let in_slice = self.distance(statement).is_some();
-            if takes && in_slice && self.function(statement) == Some(&*role) && !self.has_line(statement) {
-                self.take(
-                    created,
-                    statement,
-                    self.because(statement).map(|because| because.of),
-                );
-                self.at_start(created, statement, created);
-            }
+        if in_routine && passed && !self.has_line(taking) {
+            self.take(created, taking, self.because(taking).map(|because| because.of));
+            self.at_start(created, taking, created);
         }
     }
 
