@@ -90,9 +90,9 @@ static void *worker(void *arg)
 	unsigned first = *(unsigned *)arg;
 
 	for (unsigned i = 0; i < REQUESTS; i++)
-		log_request(first + i, 200, serve(first + i));
+		log_request(first + i, 200, serve(first + i)); /* @log */
 	if (atomic_fetch_sub(&running, 1) == 1)
-		flush_log();
+		flush_log(); /* @flush */
 	return NULL;
 }
 

@@ -66,9 +66,9 @@ private:
 void BinaryLog::rotate(int number)
 {
     std::lock_guard<std::mutex> guard(lock_);
-    close();
+    close(); // @close
     wait_microseconds(500, 1800);
-    open(number);
+    open(number); // @reopen
 }
 
 static constexpr int TRANSACTIONS = 5;
@@ -94,14 +94,14 @@ static void run_transactions()
     for (int i = 0; i < TRANSACTIONS; i++) {
         std::string event = "UPDATE account SET balance = " + std::to_string(i * 37);
         wait_microseconds(0, 6000);
-        commit(event);
+        commit(event); // @commit
     }
 }
 
 static void flush_logs()
 {
     wait_microseconds(1000, 32000);
-    binlog.rotate(2); // @rotate
+    binlog.rotate(2);
 }
 
 int main()

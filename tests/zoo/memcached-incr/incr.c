@@ -95,7 +95,7 @@ static void *connection(void *arg)
 
 	for (unsigned i = 0; i < COMMANDS; i++) {
 		net_wait(500, 18000);
-		add_delta(c, 1 + c->id);
+		add_delta(c, 1 + c->id); /* @add */
 	}
 	return NULL;
 }
@@ -126,12 +126,12 @@ int main(void)
 		pthread_mutex_init(&item_locks[i], NULL);
 	item_set("page:hits", 0);
 	for (int i = 0; i < CONNECTIONS; i++)
-		pthread_create(&threads[i], NULL, connection, &conns[i]);
+		pthread_create(&threads[i], NULL, connection, &conns[i]); /* @create */
 	for (int i = 0; i < CONNECTIONS; i++) {
 		pthread_join(threads[i], NULL);
 		expected += conns[i].added;
 	}
-	verify_counter("page:hits", expected);
+	verify_counter("page:hits", expected); /* @verify */
 	dump_items();
 	return 0;
 }

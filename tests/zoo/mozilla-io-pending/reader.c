@@ -105,7 +105,7 @@ int main(void)
 	for (size_t i = 0; i < sizeof f.data; i++)
 		f.data[i] = (unsigned char)(i * 7 + (i >> 8));
 	while (f.position < sizeof f.data)
-		sum ^= read_chunk(&f);
+		sum ^= read_chunk(&f); /* @chunk */
 	print_digest(&f, sum);
 	return 0;
 }

@@ -89,7 +89,7 @@ static void run_query(struct thd *thd)
 static void *session(void *arg)
 {
 	for (int i = 0; i < QUERIES; i++)
-		run_query(arg);
+		run_query(arg); /* @query */
 	return NULL;
 }
 

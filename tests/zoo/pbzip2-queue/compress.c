@@ -159,7 +159,7 @@ static void print_summary(const struct queue *q)
 int main(void)
 {
 	pthread_t consumers[CONSUMERS];
-	struct queue *fifo = queue_init();
+	struct queue *fifo = queue_init(); /* @queue */
 
 	for (int i = 0; i < CONSUMERS; i++)
 		pthread_create(&consumers[i], NULL, consumer, fifo); /* @create */
@@ -167,7 +167,7 @@ int main(void)
 		queue_add(fifo, read_block(i));
 	queue_finish(fifo);
 	write_trailer();
-	queue_delete(fifo);
+	queue_delete(fifo); /* @delete */
 	for (int i = 0; i < CONSUMERS; i++)
 		pthread_join(consumers[i], NULL);
 	print_summary(fifo);
