@@ -22,16 +22,19 @@ pub const FIRST: u32 = 2;
 const RECURRENCES: u64 = 3;
 /// Successful runs that could have shown it.
 const SUCCESSES: u64 = 5;
-/// Recurrences after which two of either are enough, and a symptom is.
+/// Recurrences after which less is enough, and a symptom is: two of them and three successful runs, or one that enough
+/// successful runs differ from.
 const PATIENCE: u32 = 5;
-/// What is enough then.
-const FEW: u64 = 2;
+const FEW_RECURRENCES: u64 = 2;
+const FEW_SUCCESSES: u64 = 3;
 
 /// Where the search stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Adapt {
     sigma: u32,
     recurrences: u32,
+    /// Successful runs with this σ.
+    successes: u64,
     /// Recurrences after which it gives up waiting for a stable predictor.
     most: u32,
 }
@@ -88,6 +91,7 @@ impl Adapt {
         Self {
             sigma: sigma.max(1),
             recurrences: 0,
+            successes: 0,
             most: most_recurrences.max(1),
         }
     }
@@ -108,13 +112,16 @@ impl Adapt {
     pub fn ended(&mut self, run: Ended<'_>) -> Next {
         let whole = run.slice_length.is_some_and(|length| self.sigma >= length);
         self.recurrences += u32::from(run.failed);
+        self.successes += u64::from(!run.failed);
         let patient = self.recurrences < PATIENCE;
-        let (held, compared) = if patient {
-            (RECURRENCES, SUCCESSES)
-        } else {
-            (FEW, FEW)
+        let known = |best: &&Ranked| {
+            let (failing, successful) = (best.counts.failing_with, best.counts.successful);
+            match patient {
+                true => failing >= RECURRENCES && successful >= SUCCESSES,
+                false => successful >= SUCCESSES || failing >= FEW_RECURRENCES && successful >= FEW_SUCCESSES,
+            }
         };
-        let known = |best: &&Ranked| best.counts.failing_with >= held && best.counts.successful >= compared;
+        let compared = self.successes >= if patient { SUCCESSES } else { FEW_SUCCESSES };
         if let Some(best) = run.ranked.first().filter(known) {
             let half = run.hangs && !matches!(best.predictor, Predictor::Deadlock { .. });
             if best.explains && !(half && patient) {
@@ -123,7 +130,8 @@ impl Adapt {
             // What holds in every run, or only says that it failed, explains none: the runs that would tell may not have
             // been made.
             let tells = best.counts.successful_with < best.counts.successful && !best.restates();
-            if whole && (tells || !patient) {
+            // A predictor of what was tracked last has had no successful run to show itself in before that.
+            if whole && compared && (tells || !patient) {
                 return Next::Stop(Stop::Exhausted);
             }
             if !patient {
@@ -135,6 +143,7 @@ impl Adapt {
         }
         if run.failed && !whole {
             self.sigma = self.sigma.saturating_mul(2);
+            self.successes = 0;
         }
         Next::Track(self.sigma)
     }
@@ -222,15 +231,18 @@ mod tests {
         ] {
             let mut adapt = Adapt::new(FIRST, 10);
             let mut seen = Vec::new();
-            let ended = ranked
-                .iter()
-                .find_map(|ranked| match adapt.ended(ended(true, ranked, length)) {
+            let ended = ranked.iter().find_map(|ranked| {
+                for _ in 0..SUCCESSES {
+                    assert!(matches!(adapt.ended(ended(false, &[], length)), Next::Track(_)));
+                }
+                match adapt.ended(ended(true, ranked, length)) {
                     Next::Track(sigma) => {
                         seen.push(sigma);
                         None
                     }
                     Next::Stop(stop) => Some(stop),
-                });
+                }
+            });
             assert_eq!((seen, ended), (sigmas, Some(stop)));
         }
     }

@@ -134,6 +134,13 @@ def accuracy(program, sketch):
     mine, theirs = positions(ours), positions(ideal)
     common = [(mine[key], theirs[key]) for key in mine.keys() & theirs.keys()]
     pairs = [(a, b) for n, a in enumerate(common) for b in common[n + 1:]]
+    if program.facts["class"] == "deadlock":
+        # Who takes his first lock first, and who then waits first, is one run's own: the facts have these in halves.
+        order = [place(program, s) for s in program.facts["ideal"] if "access" in s]
+        half = {at: n < len(order) // 2 for n, at in enumerate(order)}
+        place_at = {n: at for (at, _), n in theirs.items()}
+        is_free = lambda a, b: a[0] != b[0] and half[a] == half[b]
+        pairs = [(a, b) for a, b in pairs if not is_free(place_at[a[1]], place_at[b[1]])]
     same = sum((a[0] < b[0]) == (a[1] < b[1]) for a, b in pairs)
     ordering = same / len(pairs) if pairs else 1.0
     return relevance, ordering, (relevance + ordering) / 2

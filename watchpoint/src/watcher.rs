@@ -89,14 +89,28 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// The location of a spec that a thread's registers tell at this place.
+    /// The location of a spec that a thread's registers tell at this place. What a thread comes by in its own frames is its
+    /// own: what it shares with others is found where it is given to them, or in their hands.
     pub(crate) fn locate(&self, spec: &WatchSpec, registers: &Registers) -> Option<Location> {
+        let addr = self.expression.evaluate(registers)?;
+        if self.late && is_in_frames(addr, registers) {
+            return None;
+        }
         Some(Location {
-            addr: self.expression.evaluate(registers)?,
+            addr,
             len: spec.len,
             trigger: spec.trigger,
         })
     }
+}
+
+/// Whether an address is in the frames of the functions that a thread is in, as far as these reach as a rule.
+fn is_in_frames(addr: RunAddr, registers: &Registers) -> bool {
+    /// What functions may use below the stack pointer.
+    const RED_ZONE: u64 = 128;
+    const FRAMES: u64 = 64 << 10;
+    let lowest = registers.rsp.saturating_sub(RED_ZONE);
+    (lowest..registers.rsp.saturating_add(FRAMES)).contains(&addr.0)
 }
 
 /// `base + index · scale + disp`, of a thread's registers.

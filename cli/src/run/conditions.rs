@@ -64,12 +64,22 @@ pub struct Changing {
 enum Care {
     /// As tracking does, until hardly anything but failures come.
     Usual,
-    /// As little as possible, to see whether tracking was to blame; so many runs have failed since.
-    Trying(u64),
-    /// As little as possible, for good: so runs succeed.
-    Gentle,
+    /// Less, to see whether tracking was to blame; so many runs have failed since.
+    Trying(Less, u64),
+    /// Less, for good: so runs succeed.
+    Gentle(Less),
     /// As tracking does, for good: it makes no difference, or somebody asked for it.
     Whatever,
+}
+
+/// What is left out to disturb a run less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Less {
+    /// Control flow.
+    Flow,
+    /// Control flow, and stopping threads where they touch what is watched. That comes last: in what order accesses were made is
+    /// less certain then, and for whom a library made one is not known.
+    FlowAndStops,
 }
 
 /// Runs without a failure before anything is changed,
@@ -121,10 +131,13 @@ impl Changing {
     /// The conditions of the next run.
     pub fn now(&self) -> Conditions {
         let conditions = self.turns[self.turn % self.turns.len()];
-        let gentle = matches!(self.care, Care::Trying(_) | Care::Gentle);
+        let less = match self.care {
+            Care::Trying(less, _) | Care::Gentle(less) => Some(less),
+            Care::Usual | Care::Whatever => None,
+        };
         Conditions {
-            flow: !(gentle && self.may_drop_flow),
-            mode: match gentle && self.may_change_mode {
+            flow: less.is_none() || !self.may_drop_flow,
+            mode: match less == Some(Less::FlowAndStops) && self.may_change_mode {
                 true => Mode::Observe,
                 false => conditions.mode,
             },
@@ -132,22 +145,23 @@ impl Changing {
         }
     }
 
-    /// Takes in how a run ended, how long it took, and whether it had several threads, without which nothing can be late; gives
-    /// new conditions when they change.
-    pub fn after(&mut self, failed: bool, took: Duration, threads: bool) -> Option<(Change, Conditions)> {
+    /// Takes in how a run ended, how long it took, and whether it can have failed for a thread's being late; gives new conditions
+    /// when they change.
+    pub fn after(&mut self, failed: bool, took: Duration, late: bool) -> Option<(Change, Conditions)> {
         if failed {
             self.fruitless = 0;
             self.waited = Duration::ZERO;
             self.failures += 1;
             let too_many = self.failures >= TOO_MANY && self.failures > FOR_EACH_SUCCESS * self.successes;
             self.care = match self.care {
-                Care::Usual if too_many && threads => Care::Trying(0),
-                Care::Trying(failures) if failures + 1 >= ENOUGH => Care::Whatever,
-                Care::Trying(failures) => {
-                    self.care = Care::Trying(failures + 1);
+                Care::Usual if too_many && late => Care::Trying(self.first_to_go(), 0),
+                Care::Trying(less, failures) if failures + 1 < ENOUGH => {
+                    self.care = Care::Trying(less, failures + 1);
                     return None;
                 }
-                Care::Usual | Care::Gentle | Care::Whatever => return None,
+                Care::Trying(Less::Flow, _) if self.may_change_mode => Care::Trying(Less::FlowAndStops, 0),
+                Care::Trying(..) => Care::Whatever,
+                Care::Usual | Care::Gentle(_) | Care::Whatever => return None,
             };
             let change = match self.care {
                 Care::Whatever => Change::AsBefore,
@@ -155,8 +169,8 @@ impl Changing {
             };
             return Some((change, self.now()));
         }
-        if let Care::Trying(_) = self.care {
-            self.care = Care::Gentle;
+        if let Care::Trying(less, _) = self.care {
+            self.care = Care::Gentle(less);
         }
         self.successes += 1;
         self.fruitless += 1;
@@ -168,6 +182,13 @@ impl Changing {
         self.waited = Duration::ZERO;
         self.turn += 1;
         Some((Change::Fruitless, self.now()))
+    }
+
+    fn first_to_go(&self) -> Less {
+        match self.may_drop_flow {
+            true => Less::Flow,
+            false => Less::FlowAndStops,
+        }
     }
 }
 
@@ -215,6 +236,12 @@ mod tests {
         let (why, now) = changing.after(true, LONG, true).unwrap();
         assert_eq!(
             (why, now.flow, now.mode),
+            (Change::OnlyFailures, false, Mode::Exact)
+        );
+        assert_eq!(changing.after(true, LONG, true), None);
+        let (why, now) = changing.after(true, LONG, true).unwrap();
+        assert_eq!(
+            (why, now.flow, now.mode),
             (Change::OnlyFailures, false, Mode::Observe)
         );
         assert_eq!(changing.after(false, LONG, true), None);
@@ -223,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_is_never_too_late() {
+    fn what_nothing_can_be_late_for_is_tracked_on() {
         let mut changing = Changing::new(Mode::Exact, true, true, 1);
         assert!((0..20).all(|_| changing.after(true, LONG, false).is_none()));
     }
@@ -233,7 +260,14 @@ mod tests {
         let mut changing = Changing::new(Mode::Exact, true, true, 1);
         let changes: Vec<_> = (0..20).filter_map(|_| changing.after(true, LONG, true)).collect();
         let seen: Vec<_> = changes.iter().map(|(why, now)| (*why, now.flow)).collect();
-        assert_eq!(seen, [(Change::OnlyFailures, false), (Change::AsBefore, true)]);
+        assert_eq!(
+            seen,
+            [
+                (Change::OnlyFailures, false),
+                (Change::OnlyFailures, false),
+                (Change::AsBefore, true)
+            ]
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@ use diagnosis::inquiry::{Inquiry, Taken};
 use diagnosis::record::{RunEnd, RunRecord};
 use diagnosis::sketch::Sketch;
 use diagnosis::tracking::Assignment;
+use failure::Kind;
 use program::Program;
 use pt_driver_client::recorder::{ControlFlow, recorder};
 
@@ -93,7 +94,7 @@ impl Inquire<'_> {
             let changed = changing.after(
                 taken == Taken::Failed,
                 tracked.outcome.elapsed,
-                has_threads(&tracked.record),
+                may_be_late(&tracked.record),
             );
             if let Some((why, conditions)) = changed {
                 load = conditions.loaded.then(Load::start);
@@ -148,13 +149,15 @@ impl Inquire<'_> {
     }
 }
 
-/// Whether more than one thread was seen in a run.
-fn has_threads(record: &RunRecord) -> bool {
-    let failed = match &record.end {
+/// Whether a run may have failed because a thread was delayed: not if there was just one. A hang is told by the locks, which
+/// libraries take: who called them is known where threads are stopped, and need not be compared with anything.
+fn may_be_late(record: &RunRecord) -> bool {
+    let threads = match &record.end {
+        RunEnd::Failed(report) if report.kind == Kind::Hang => return false,
         RunEnd::Failed(report) => report.threads.len(),
         RunEnd::Succeeded | RunEnd::Inconclusive => 0,
     };
     let mut touching = record.hits.iter().map(|hit| hit.tid);
     let first = touching.next();
-    failed > 1 || touching.any(|tid| Some(tid) != first)
+    threads > 1 || touching.any(|tid| Some(tid) != first)
 }

@@ -9,7 +9,9 @@
 //! - the run is incomplete: what is not in it may have happened, or
 //! - it is about accesses from the start on (`-R`), and the run began to watch late, or
 //! - it is about several accesses, the run began to watch late, and there are failing and successful runs that did not:
-//!   what it missed, they know.
+//!   what it missed, they know, or
+//! - it is that a read returns a write (`WR`), and the read met what such a write leaves, left by somebody before the run began to
+//!   watch.
 
 #[cfg(test)]
 mod tests;
@@ -18,8 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::predictor::extract::{Observation, Preceded, observe};
-use crate::predictor::{Actor, Predictor, Test};
+use crate::predictor::extract::{Observation, Place, Preceded, Values, observe};
+use crate::predictor::{Actor, OrderPattern, Predictor, Test};
 use crate::run::{BranchId, Catalogue, LocationId, Run, StatementId, What};
 use crate::statistics::Counts;
 
@@ -45,6 +47,12 @@ pub struct Evidence {
     /// Numbers of each access; `None` once there were too many.
     #[serde(with = "pairs")]
     numbers: BTreeMap<(Actor, LocationId), Option<BTreeSet<u64>>>,
+    /// What writes leave.
+    #[serde(with = "pairs")]
+    wrote: BTreeMap<Place, Values>,
+    /// Runs in which a read met what was left before they began to watch.
+    #[serde(with = "pairs")]
+    unseen: BTreeMap<(Place, Values), Tally>,
     executed: BTreeSet<StatementId>,
     caught: BTreeSet<StatementId>,
 }
@@ -133,6 +141,13 @@ impl Evidence {
     }
 
     fn add_observation(&mut self, run: &Run, observation: Observation, failed: bool, complete: bool) {
+        for (place, values) in observation.wrote {
+            let known = self.wrote.entry(place).or_default();
+            *known = known.and(values);
+        }
+        for unseen in observation.unseen.into_iter().filter(|_| complete) {
+            self.unseen.entry(unseen).or_default().add(failed);
+        }
         for (predictor, events_after) in observation.held {
             if !self.takes(&predictor) {
                 continue;
@@ -238,6 +253,7 @@ impl Evidence {
         };
         let from_the_start = self.watching(predictor, true);
         let early = is_interleaving(predictor) && from_the_start.failing > 0 && from_the_start.successful > 0;
+        let unseen = self.unseen(predictor);
         let of = |tally: fn(&Tally) -> u64| {
             let (could, unknown, silent) = (
                 tally(&could),
@@ -248,7 +264,7 @@ impl Evidence {
                 let unknown = unknown.saturating_sub(tally(&held.unknown_late));
                 tally(&from_the_start).saturating_sub(unknown) + silent + tally(&held.with_late)
             } else {
-                could.saturating_sub(unknown) + silent
+                could.saturating_sub(unknown + tally(&unseen)) + silent
             }
         };
         Counts {
@@ -257,6 +273,34 @@ impl Evidence {
             successful_with: held.with.successful,
             successful: of(|tally| tally.successful),
         }
+    }
+
+    /// Complete runs without a predictor in which it may have held before they began to watch.
+    fn unseen(&self, predictor: &Predictor) -> Tally {
+        let mut all = Tally::default();
+        let Predictor::Order {
+            pattern: OrderPattern::Wr,
+            location,
+            first,
+            second,
+        } = predictor
+        else {
+            return all;
+        };
+        let leaves = self.wrote.get(&(*location, first.clone()));
+        let leaves = leaves.copied().unwrap_or_default();
+        let read: Place = (*location, second.clone());
+        let runs = self.unseen.range((read.clone(), Values::default())..);
+        for ((place, met), tally) in runs {
+            if *place != read {
+                break;
+            }
+            if met.meet(leaves) {
+                all.failing += tally.failing;
+                all.successful += tally.successful;
+            }
+        }
+        all
     }
 
     /// Complete runs whose silence about a predictor says that it did not hold; of these, the ones that watched from the

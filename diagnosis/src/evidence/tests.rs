@@ -3,8 +3,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::Evidence;
-use crate::predictor::Predictor;
-use crate::predictor::extract::observe;
+use crate::predictor::extract::{Observation, observe};
+use crate::predictor::{OrderPattern, Predictor};
 use crate::run::{
     Access, AccessKind, Catalogue, Event, Failed, LocationId, LocationInfo, Run, RunThread, Shape,
     StatementId, ThreadIx, What,
@@ -100,7 +100,11 @@ fn brute_force(runs: &[Run], predictor: &Predictor) -> Counts {
             .all(|location| run.watched.contains(location));
         let from_the_start = matches!(predictor, Predictor::Unwritten { .. }) || others_know(runs, predictor);
         let late = from_the_start && is_late(run, predictor);
-        let silent = !watched || run.incomplete.is_some() || late || observation.unknown.contains(predictor);
+        let silent = !watched
+            || run.incomplete.is_some()
+            || late
+            || observation.unknown.contains(predictor)
+            || met_what_it_leaves(runs, &observation, predictor);
         if held || !silent {
             let (all, with) = match run.failed {
                 Some(_) => (&mut counts.failing, &mut counts.failing_with),
@@ -111,6 +115,25 @@ fn brute_force(runs: &[Run], predictor: &Predictor) -> Counts {
         }
     }
     counts
+}
+
+/// Whether the read of a predictor met, before the run began to watch, what its write leaves in some run.
+fn met_what_it_leaves(runs: &[Run], observation: &Observation, predictor: &Predictor) -> bool {
+    let Predictor::Order {
+        pattern: OrderPattern::Wr,
+        location,
+        first,
+        second,
+    } = predictor
+    else {
+        return false;
+    };
+    let met = observation.unseen.get(&(*location, second.clone()));
+    met.is_some_and(|met| {
+        let all = runs.iter().map(|run| observe(&catalogue(), run));
+        let leaves = all.filter_map(|other| other.wrote.get(&(*location, first.clone())).copied());
+        leaves.into_iter().any(|leaves| met.meet(leaves))
+    })
 }
 
 fn is_late(run: &Run, predictor: &Predictor) -> bool {

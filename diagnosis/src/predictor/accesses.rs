@@ -26,7 +26,7 @@ pub(crate) struct Touch {
 
 impl Touch {
     /// What it found.
-    fn met(&self) -> Option<u64> {
+    pub fn met(&self) -> Option<u64> {
         match self.kind {
             AccessKind::Read => self.value,
             AccessKind::Write | AccessKind::ReadWrite => self.before,

@@ -33,7 +33,6 @@ pub(crate) fn find(
         return;
     }
     let edges = waits(run, touches);
-    let mut found = false;
     let role = |thread: ThreadIx| roles.get(thread.0 as usize).copied().unwrap_or(0);
     let actor = |touch: &Touch| Actor {
         statement: touch.statement,
@@ -70,9 +69,9 @@ pub(crate) fn find(
         let held = cycle.iter().map(|edge| edge.holder.event);
         let events: Vec<usize> = held.chain(cycle.iter().map(|edge| edge.wants.event)).collect();
         out.found(Predictor::Deadlock { waits }, &events, certain);
-        found = true;
     }
-    if !found && let Some(waits) = by_stacks(catalogue, run, roles) {
+    // Runs that did not watch the locks know it as well: it is counted over all of them.
+    if let Some(waits) = by_stacks(catalogue, run, roles) {
         out.found(Predictor::Deadlock { waits }, &[], true);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::accesses::Touch;
 use super::interleaving::{Found, Pass};
-use super::{Actor, Predictor, Role, accesses, cycle, values};
+use super::{Actor, OrderPattern, Predictor, Role, accesses, cycle, values};
 use crate::run::{Catalogue, LocationId, Run, StatementId, ThreadIx, What};
 
 /// Statements of one address whose order among one another is remembered.
@@ -20,6 +20,51 @@ pub struct Observation {
     pub unknown: BTreeSet<Predictor>,
     /// Accesses of different threads to one address that came in this order, not necessarily one after the other.
     pub preceded: BTreeSet<Preceded>,
+    /// What writes left.
+    pub wrote: BTreeMap<Place, Values>,
+    /// What reads met that somebody left before the run began to watch, as far as nothing tells whether such a read returned
+    /// another thread's write.
+    pub unseen: BTreeMap<Place, Values>,
+}
+
+/// Who accesses what.
+pub type Place = (LocationId, Actor);
+
+/// What an access met or left, in all its executions.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
+pub struct Values {
+    /// Zero, null or false.
+    pub zero: bool,
+    /// Anything else.
+    pub other: bool,
+}
+
+impl Values {
+    /// With one more.
+    #[must_use]
+    pub fn with(self, value: u64) -> Self {
+        Self {
+            zero: self.zero || value == 0,
+            other: self.other || value != 0,
+        }
+    }
+
+    /// With those of others.
+    #[must_use]
+    pub fn and(self, others: Self) -> Self {
+        Self {
+            zero: self.zero || others.zero,
+            other: self.other || others.other,
+        }
+    }
+
+    /// Whether the two have some in common, as far as one can tell.
+    #[must_use]
+    pub fn meet(self, others: Self) -> bool {
+        self.zero && others.zero || self.other && others.other
+    }
 }
 
 /// An access that came before another thread's to the same address.
@@ -166,6 +211,27 @@ pub fn observe(catalogue: &Catalogue, run: &Run) -> Observation {
                 .get(thread.0 as usize)
                 .map(|thread| thread.role.clone())
         };
+        let late = run.late.contains(location);
+        let mut written = false;
+        for touch in list {
+            let Some(role) = role(touch.thread) else { continue };
+            let place = (
+                *location,
+                Actor {
+                    statement: touch.statement,
+                    role,
+                },
+            );
+            if let Some(met) = touch.met().filter(|_| touch.kind.reads() && late && !written) {
+                let unseen = observation.unseen.entry(place.clone()).or_default();
+                *unseen = unseen.with(met);
+            }
+            if touch.kind.writes() {
+                written = true;
+                let wrote = observation.wrote.entry(place).or_default();
+                *wrote = touch.value.map_or(*wrote, |value| wrote.with(value));
+            }
+        }
         for (first, second) in orders(list) {
             let (Some(a), Some(b)) = (role(first.0), role(second.0)) else {
                 continue;
@@ -183,6 +249,19 @@ pub fn observe(catalogue: &Catalogue, run: &Run) -> Observation {
             });
         }
     }
+    let told = observation.held.keys().chain(&observation.unknown);
+    let told: BTreeSet<Place> = told
+        .filter_map(|predictor| match predictor {
+            Predictor::Order {
+                pattern: OrderPattern::Wr,
+                location,
+                second,
+                ..
+            } => Some((*location, second.clone())),
+            _ => None,
+        })
+        .collect();
+    observation.unseen.retain(|place, _| !told.contains(place));
     observation
 }
 

@@ -9,7 +9,7 @@
 //! the failure, and some number always separates few runs. However well these do, they are no predictors where
 //! something else separates failing runs from successful ones ([`TELLING`]): a bug that shows in two ways has two
 //! predictors, each of which held in some failing runs only. Neither are those that no successful run could have shown,
-//! where there are others: that they hold in failing runs alone is not known.
+//! or few of many ([`SHARE`]), where there are others: that they hold in failing runs alone is not known.
 //!
 //! 1. *An explanation over a symptom.* An interleaving explains the failure if successful runs have the same accesses
 //!    in another order: then the order is what made the difference. For an order predictor that is the opposite order.
@@ -20,7 +20,8 @@
 //! 2. *Threads over values and branches.* A value and a branch tell what a thread did with what it got.
 //! 3. *The longer pattern over the shorter one.*
 //! 4. *One that shows in the values over one that does not:* its last read returned a value that separates the runs as
-//!    well as it does itself. Of two fields that were cleared too early, the one whose null was followed counts.
+//!    well as it does itself. Of two fields that were cleared too early, the one whose null was followed counts: a pointer
+//!    before a number. A deadlock that shows in the locks' memory comes before one that only the stacks tell.
 //! 5. *Nearer to the failure,* by the events after it in the failing runs with it.
 //!
 //! Among values and branches alone (a sequential bug), rule 1 reads: what only restates the failure comes last. That a
@@ -35,13 +36,17 @@ use std::cmp::Ordering;
 
 use crate::evidence::Evidence;
 use crate::predictor::{Actor, AtomicityPattern, OrderPattern, Predictor, Test, When};
-use crate::run::{Catalogue, LocationId, StatementId};
+use crate::run::{Catalogue, LocationId, Shape, StatementId};
 use crate::sketch::Why;
 use crate::statistics::Counts;
 
 /// The F-measure, in hundredths, from which on a predictor separates failing runs from successful ones. One that held in half
 /// of the failing runs, and in no other, has 83; in a third of them, 71.
 const TELLING: u32 = 70;
+
+/// The share of the successful runs behind the best known predictor, one in so many, from which on a predictor has been
+/// compared with them.
+const SHARE: u64 = 8;
 
 /// A predictor with its standing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,9 +86,17 @@ struct Standing {
     class: u8,
     /// Longer is better.
     length: usize,
-    shows_in_values: bool,
+    shows_in_values: Showing,
     /// Events after it in the failing runs with it: their sum, and how many runs.
     events_after: (u64, u64),
+}
+
+/// How a predictor shows in the values that were read; more is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Showing {
+    Not,
+    InNumber,
+    InPointer,
 }
 
 impl Standing {
@@ -114,7 +127,9 @@ pub fn rank(catalogue: &Catalogue, evidence: &Evidence, failing: StatementId) ->
         .filter_map(|predictor| judge.standing(predictor))
         .collect();
     // What no successful run could have shown is only better than nothing, and so is what says too little.
-    keep_if_any(&mut ranked, |ranked| ranked.counts.successful > 0);
+    let most = ranked.iter().map(|ranked| ranked.counts.successful).max();
+    let compared = most.unwrap_or(0).div_ceil(SHARE).max(1);
+    keep_if_any(&mut ranked, |ranked| ranked.counts.successful >= compared);
     if ranked.iter().any(Ranked::tells) {
         ranked.retain(Ranked::says_something);
     }
@@ -240,10 +255,16 @@ impl Judge<'_> {
     }
 
     /// Rule 4.
-    fn shows_in_values(&self, predictor: &Predictor, counts: &Counts) -> bool {
+    fn shows_in_values(&self, predictor: &Predictor, counts: &Counts) -> Showing {
+        if let Predictor::Deadlock { waits } = predictor {
+            return match waits.iter().all(|wait| wait.location.is_some()) {
+                true => Showing::InNumber,
+                false => Showing::Not,
+            };
+        }
         let accesses = predictor.accesses();
         let Some((actor, Some(location), _)) = accesses.last() else {
-            return false;
+            return Showing::Not;
         };
         let start = Predictor::Value {
             at: (*actor).clone(),
@@ -251,10 +272,17 @@ impl Judge<'_> {
             test: Test::Zero,
             when: When::Ever,
         };
-        self.evidence
+        let shows = self
+            .evidence
             .values_from(&start)
             .filter(|value| matches!(value, Predictor::Value { when: When::Ever, .. }))
-            .any(|value| self.evidence.counts(value).compare_f(counts) != Ordering::Less)
+            .any(|value| self.evidence.counts(value).compare_f(counts) != Ordering::Less);
+        let info = self.catalogue.locations.get(location.0 as usize);
+        match (shows, info.map(|info| info.shape)) {
+            (false, _) => Showing::Not,
+            (true, Some(Shape::Pointer)) => Showing::InPointer,
+            (true, _) => Showing::InNumber,
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use iced_x86::{FlowControl, Register};
 use program::code::InstrIx;
 use program::{FunctionRef, LinkAddr, Module, ModuleId, Pc, Program as Model};
+use slicer::dependence::passed::Library;
 use slicer::plan::{Early, Plan, Planner};
 use slicer::threads::ThreadModel;
 use tracee::HostFiles;
@@ -153,8 +154,9 @@ fn plan(model: &Model<'static>, name: &str) -> Plan {
     let tracked: Vec<(u32, InstrIx)> = (0..u32::try_from(flow.instructions.len()).expect("few"))
         .map(|ix| (0, InstrIx(ix)))
         .collect();
-    let mut planner = Planner::default();
-    planner.add(model, id, &tracked);
+    let library = Library::new(model);
+    let mut planner = Planner::new(model, &library, false);
+    planner.add(id, &tracked);
     planner.finish()
 }
 

@@ -41,20 +41,34 @@ impl Selection<'_> {
             };
             self.take(creator, creation, None);
             self.at_start(creator, creation, created);
-            self.argument(creation, because.of, created);
+            if self.is_passed(creation, because.of) {
+                self.argument(because.of, created);
+            }
+            for statement in self.statements() {
+                let takes = self
+                    .because(statement)
+                    .is_some_and(|because| because.why == Why::Data && self.has(created, because.of));
+                if takes && self.distance(statement).is_some() {
+                    self.argument(statement, created);
+                }
+            }
         }
     }
 
-    /// Where a created thread takes what it was given: the statement that the creation is in the slice for, if it is for what
-    /// is passed. (Without data it is for the thread's running at all, and one step farther.)
-    fn argument(&mut self, creation: StatementId, taking: StatementId, created: ThreadIx) {
+    /// Whether a creation is in the slice for what it passes to a statement. (Without data it is there for the thread's running
+    /// at all, and one step farther.)
+    fn is_passed(&self, creation: StatementId, to: StatementId) -> bool {
+        match (self.distance(creation), self.distance(to)) {
+            (Some(creation), Some(to)) => creation <= to + 1,
+            _ => false,
+        }
+    }
+
+    /// Where a created thread takes what it was given: in its start routine.
+    fn argument(&mut self, taking: StatementId, created: ThreadIx) {
         let role = self.run.threads.get(created.0 as usize);
         let in_routine = role.is_some_and(|thread| self.function(taking) == Some(&*thread.role));
-        let passed = match (self.distance(creation), self.distance(taking)) {
-            (Some(creation), Some(taking)) => creation <= taking + 1,
-            _ => false,
-        };
-        if in_routine && passed && !self.has_line(taking) {
+        if in_routine && !self.has_line(taking) {
             self.take(created, taking, self.because(taking).map(|because| because.of));
             self.at_start(created, taking, created);
         }
