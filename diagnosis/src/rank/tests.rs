@@ -36,6 +36,30 @@ fn a_use_after_the_end_is_an_order_violation() {
     assert_eq!(first(&mut lab, &runs), "WR 62 82");
 }
 
+/// A session is closed (26) while a worker will append to it (14), and is only watched from the worker's first use on: where it
+/// had been closed before that, the worker's null is all that was seen.
+#[test]
+fn what_came_before_the_watch_does_not_speak_against_a_cause() {
+    let mut lab = Lab::new(
+        &[('r', "reap"), ('a', "serve")],
+        &[("this->inbox", Shape::Pointer)],
+    );
+    let mut runs = [
+        lab.success("a:R14=5 a:R14=5 r:W26=0"),
+        lab.failure("a:R14=5 r:W26=0 a:R14=0", 'a', &[16, 65]),
+        lab.failure("a:R14=0", 'a', &[16, 65]),
+        lab.success("a:R14=5 r:W26=0"),
+        lab.failure("a:R14=0", 'a', &[16, 65]),
+    ];
+    for run in &mut runs {
+        run.late = run.watched.clone();
+    }
+    assert_eq!(first(&mut lab, &runs), "WR 26 14");
+    // One that was watched from the start would have shown the write.
+    runs.iter_mut().for_each(|run| run.late.clear());
+    assert_ne!(first(&mut lab, &runs), "WR 26 14");
+}
+
 /// A monitor checks (60) and uses (63) what a session sets (83) and clears (86). Clearing before the check and after the
 /// use both go well.
 #[test]
