@@ -46,7 +46,13 @@ pub(super) fn watchpoints(subject: &Subject) -> Tried {
 
 pub(super) fn stops(subject: &Subject) -> Tried {
     let before = subject.write()?;
-    let breakpoint = open(subject, Delivery::Stop { cookie: 0 })?;
+    let breakpoint = open(
+        subject,
+        Delivery::Stop {
+            cookie: 0,
+            program: None,
+        },
+    )?;
     let after = subject.write()?;
     drop(breakpoint);
     match after.wrapping_sub(before) {

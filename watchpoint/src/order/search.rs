@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::chain::{Chain, Fit};
-use super::item::Item;
+use super::item::{Item, Times};
 
 /// How many situations of a layer are followed. More only come up when many threads have been running for long.
 const MOST_SITUATIONS: usize = 64;
@@ -64,6 +64,8 @@ pub(super) struct Search<'s> {
     required: Vec<usize>,
     /// Orders were not followed to their ends.
     pub(super) limited: bool,
+    /// The times that the orders keep to.
+    pub(super) times: Times,
 }
 
 /// What is believed of items that follow nothing.
@@ -91,9 +93,17 @@ impl<'s> Search<'s> {
             layers: Vec::new(),
             required: queues.values().map(required).collect(),
             limited: false,
+            times: Times::Likely,
         };
         if search.run(chain, horizon, Belief::Strict, MOST_SITUATIONS) {
             return search;
+        }
+        let noted = |item: &Item| item.likely_ns > item.earliest_ns;
+        if queues.values().flatten().any(noted) {
+            search.times = Times::Certain;
+            if search.run(chain, horizon, Belief::Strict, MOST_SITUATIONS) {
+                return search;
+            }
         }
         let crowded = search.layers.iter().any(|layer| layer.crowded);
         let few = search.required.iter().sum::<usize>() <= FEW;
@@ -196,7 +206,7 @@ impl<'s> Search<'s> {
         let heads = self.threads.iter().zip(at).enumerate();
         let heads = heads.filter_map(|(thread, (queue, &at))| {
             let item = queue.get(at)?;
-            Some((item.latest_ns, thread, item.earliest_ns))
+            Some((item.latest_ns, thread, item.begins_ns(self.times)))
         });
         let mut heads: Vec<(u64, usize, u64)> = heads.collect();
         heads.sort_unstable();
