@@ -24,8 +24,10 @@ pub struct Module {
     pub mapped: MappedModule,
     /// The file was removed or replaced after it was mapped.
     pub deleted: bool,
-    inode: u64,
-    extent: LinkRange,
+    /// The file's number in its file system.
+    pub inode: u64,
+    /// The addresses that it was linked for.
+    pub extent: LinkRange,
 }
 
 impl Module {
@@ -81,6 +83,18 @@ impl ModuleMap {
         };
         map.refresh()?;
         Ok(map)
+    }
+
+    /// What somebody else has read.
+    #[must_use]
+    pub fn told(pid: Pid, modules: Vec<Module>, entry: Option<RunAddr>) -> Self {
+        Self { pid, modules, entry }
+    }
+
+    /// Where the kernel told the program that its executable begins.
+    #[must_use]
+    pub fn entry(&self) -> Option<RunAddr> {
+        self.entry
     }
 
     /// Looks again: one read of `/proc/PID/maps`, and of the headers of what is new. Says what changed.

@@ -10,7 +10,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tracee::Pid;
-use tracee::process::ModuleMap;
 
 use super::bytes::receive;
 use super::message::{Order, Said};
@@ -29,8 +28,6 @@ pub struct KeptWatcher {
     control: UnixStream,
     said: Receiver<Said>,
     reader: Option<JoinHandle<()>>,
-    /// What the process had mapped when we came, until it is told.
-    modules: Option<ModuleMap>,
     ended: bool,
 }
 
@@ -47,8 +44,6 @@ impl KeptWatcher {
             .stdout(Stdio::piped())
             .spawn()
             .map_err(WatchError::system("start a keeper"))?;
-        // Looked at now: the process may be over before anything of it is asked for.
-        let modules = ModuleMap::of(pid).ok();
         let order = Order { pid, specs };
         order
             .to_bytes()
@@ -66,7 +61,6 @@ impl KeptWatcher {
             control,
             said,
             reader: Some(reader),
-            modules,
             ended: false,
         };
         match watcher.said.recv() {
@@ -76,30 +70,19 @@ impl KeptWatcher {
         }
     }
 
-    /// What is to be told before anything else.
-    fn begin(&mut self) -> Vec<Event> {
-        let modules = self.modules.take().into_iter();
-        modules.map(|modules| Event::Modules(Box::new(modules))).collect()
-    }
-
     fn gone(&self) -> WatchError {
         WatchError::Keeper {
             pid: self.pid,
             why: "it said nothing more; watch the process in observe mode".to_owned(),
         }
     }
+}
 
-    fn event(&self, said: Said) -> Result<Option<Event>, WatchError> {
-        match said {
-            Said::Event(event) => Ok(Some(event)),
-            // A process that is ending has none to show.
-            Said::ModulesChanged => Ok(ModuleMap::of(self.pid)
-                .ok()
-                .filter(|modules| !modules.modules().is_empty())
-                .map(|modules| Event::Modules(Box::new(modules)))),
-            Said::Failed(why) => Err(WatchError::Said(why)),
-            Said::Ready => Ok(None),
-        }
+fn event(said: Said) -> Result<Option<Event>, WatchError> {
+    match said {
+        Said::Event(event) => Ok(Some(event)),
+        Said::Failed(why) => Err(WatchError::Said(why)),
+        Said::Ready => Ok(None),
     }
 }
 
@@ -132,10 +115,9 @@ impl Watcher for KeptWatcher {
             Err(RecvTimeoutError::Timeout) => return Ok(Vec::new()),
             Err(RecvTimeoutError::Disconnected) => return Err(self.gone()),
         };
-        let mut events = self.begin();
-        events.extend(self.event(first)?);
+        let mut events = Vec::from_iter(event(first)?);
         while let Ok(said) = self.said.try_recv() {
-            events.extend(self.event(said)?);
+            events.extend(event(said)?);
         }
         self.ended |= events.iter().any(|event| matches!(event, Event::Ended(_)));
         Ok(events)
@@ -144,9 +126,9 @@ impl Watcher for KeptWatcher {
     fn stop(&mut self) -> Result<Vec<Event>, WatchError> {
         // The end of this stream tells the keeper to leave.
         let _gone_already = self.control.shutdown(Shutdown::Write);
-        let mut events = self.begin();
+        let mut events = Vec::new();
         while let Ok(said) = self.said.recv() {
-            events.extend(self.event(said)?);
+            events.extend(event(said)?);
         }
         if let Some(reader) = self.reader.take() {
             let _its_panic_is_no_hit = reader.join();

@@ -12,6 +12,7 @@ use tracee::ptrace::End;
 use tracee::{Pid, Tid};
 
 use super::bytes::{In, Out};
+use super::modules::{put_modules, take_modules};
 use crate::location::{Location, Slot, Trigger};
 use crate::watcher::{
     Address, Arming, Event, Expression, Pointed, Probe, RawHit, Report, SNAPSHOT, Snapshot, WatchSpec,
@@ -29,10 +30,8 @@ pub(super) struct Order {
 pub(super) enum Said {
     /// Everything is armed.
     Ready,
-    /// Something happened. [`Event::Modules`] says only that they changed: the front can look itself.
+    /// Something happened.
     Event(Event),
-    /// The modules of the process have changed.
-    ModulesChanged,
     /// It cannot be done, in words.
     Failed(String),
 }
@@ -169,7 +168,10 @@ impl Said {
                 out.byte(1);
                 out.text(why.as_bytes());
             }
-            Self::ModulesChanged | Self::Event(Event::Modules(_)) => out.byte(2),
+            Self::Event(Event::Modules(modules)) => {
+                out.byte(2);
+                put_modules(&mut out, modules);
+            }
             Self::Event(Event::Armed(arming)) => {
                 out.byte(3);
                 put_arming(&mut out, arming);
@@ -215,7 +217,7 @@ impl Said {
         let said = match bytes.byte()? {
             0 => Self::Ready,
             1 => Self::Failed(String::from_utf8_lossy(bytes.text()?).into_owned()),
-            2 => Self::ModulesChanged,
+            2 => Self::Event(Event::Modules(Box::new(take_modules(&mut bytes)?))),
             3 => Self::Event(Event::Armed(take_arming(&mut bytes)?)),
             4 => Self::Event(Event::Disarmed {
                 location: usize::try_from(bytes.word()?).ok()?,

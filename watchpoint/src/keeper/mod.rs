@@ -7,12 +7,14 @@
 //!
 //! - `bytes`: numbers and strings as bytes, read without trust
 //! - `message`: what keeper and front say to each other
+//! - `modules`: what a process has mapped
 //! - [`serve`]: the keeper
 //! - [`client`]: the front's end
 
 mod bytes;
 pub mod client;
 mod message;
+mod modules;
 mod serve;
 
 pub use serve::serve;

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::super::bytes::receive;
 use super::*;
+use tracee::process::ModuleMap;
 
 fn frame(out: Out) -> Vec<u8> {
     let mut stream = Vec::new();
@@ -82,7 +83,9 @@ fn events_come_back_as_they_were() {
         late: true,
         content: Some((vec![5, 6], false)),
     };
+    let modules = ModuleMap::of(Pid(std::process::id())).expect("these are ours");
     let events = [
+        Event::Modules(Box::new(modules)),
         Event::Armed(arming),
         Event::Disarmed {
             location: 1,
