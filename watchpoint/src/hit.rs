@@ -189,6 +189,9 @@ pub struct Summary {
     pub hits: u64,
     /// Hits that happened and could not be reported.
     pub lost: u64,
+    /// Children of vfork that were in the process's memory, unwatched, until they ran a program or ended: known where
+    /// hits are stops.
+    pub vforks: u64,
     /// Locations that were armed when accesses may have happened already.
     pub late_armed: u64,
     /// How it was watched.

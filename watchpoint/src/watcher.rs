@@ -325,6 +325,8 @@ pub enum Event {
     Complete(u64),
     /// So many hits could not be reported.
     Lost(u64),
+    /// A child of vfork was in the process's memory for a while, unwatched.
+    Vforked,
     /// How often a debug register was hit in all, as the kernel counted.
     Counted(Slot, u64),
     /// The process ended.

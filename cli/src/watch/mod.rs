@@ -251,13 +251,25 @@ fn summary(session: &Session<'_>, ended: Option<End>, shown: u64, json: bool) ->
         mode: counted.mode.to_string(),
         reason: counted.reason,
         ended: ended.map(how),
-        notes: Vec::new(),
+        notes: vforked(counted.vforks).into_iter().collect(),
     };
     if json {
         Ok(render::json_summary(&summary)? + "\n")
     } else {
         Ok(render::summary(&summary) + "\n")
     }
+}
+
+/// What a child of vfork does is done to the memory that is watched, by a process that is not.
+fn vforked(count: u64) -> Option<String> {
+    let (children, were) = match count {
+        0 => return None,
+        1 => ("a child".to_owned(), "was"),
+        more => (format!("{more} children"), "were"),
+    };
+    Some(format!(
+        "{children} of vfork (posix_spawn and system use it) had the program's memory for a while and {were} not watched"
+    ))
 }
 
 fn how(end: End) -> String {

@@ -20,6 +20,7 @@ mod show;
 mod strange;
 mod trace_text;
 mod watch_accesses;
+mod watch_children;
 mod watch_killed;
 mod watch_names;
 mod watch_refused;

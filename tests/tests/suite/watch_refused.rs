@@ -138,6 +138,31 @@ fn somebody_else_s_process_and_missing_capabilities() {
     target.end_unharmed();
 }
 
+/// Root, but only of a user namespace of its own: to run as root is no advice there.
+#[test]
+fn a_process_outside_of_our_user_namespace() {
+    let inside = ["--user", "--map-root-user"];
+    let possible = Command::new("unshare").args(inside).arg("true").status();
+    if !possible.is_ok_and(|status| status.success()) {
+        return failsketch_tests::skip::skipped("user namespaces cannot be made");
+    }
+    let folder = Folder::new("namespace");
+    let copy = public_copy(&folder);
+    let built = Built::c("contended.c", "O2");
+    let target = Bystander::of(&built);
+    let pid = target.0.pid().to_string();
+    for mode in ["observe", "exact", "auto"] {
+        let mut command = Command::new("unshare");
+        command.args(inside).arg(&copy);
+        command.args([
+            "watch", "--json", "--pid", &pid, "--mode", mode, "--var", "shared",
+        ]);
+        let done = Running::start(&mut command).finish();
+        assert_refused("in a namespace", &done, &[&pid, "user namespace"]);
+    }
+    target.end_unharmed();
+}
+
 #[test]
 fn a_32_bit_program() {
     let folder = Folder::new("narrow");

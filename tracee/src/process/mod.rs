@@ -1,5 +1,6 @@
 //! Processes as seen from outside: facts, modules, memory, their end. Nothing here stops a thread.
 
+mod barrier;
 mod error;
 mod exit;
 mod facts;
@@ -10,6 +11,7 @@ mod modules;
 mod session;
 mod status;
 
+pub use barrier::Barrier;
 pub use error::ProcessError;
 pub use exit::ExitWatch;
 pub use facts::Process;

@@ -10,10 +10,10 @@ use super::launched::FORKS;
 use super::request;
 use super::tracer::{Attached, Thread, Tracer};
 use crate::ids::{Pid, Tid};
-use crate::process::{Process, ProcessError, Status};
+use crate::process::{Barrier, Process, ProcessError, Status};
 
 /// Never EXITKILL: the target is to outlive us.
-const OPTIONS: i32 = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEEXEC;
+const OPTIONS: i32 = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACEVFORKDONE;
 
 impl Tracer<Attached> {
     /// Attaches to a process: all its threads, and all that it will have. They run on. Processes that it forks
@@ -132,8 +132,12 @@ impl AttachError {
         if scope >= 3 {
             return Self::ScopeClosed;
         }
+        let forbidden = || Self::Forbidden {
+            pid,
+            why: Barrier::before(pid),
+        };
         let Some(ours) = ours.filter(|ours| ours.capabilities & CAP_SYS_PTRACE == 0) else {
-            return Self::Forbidden(pid);
+            return forbidden();
         };
         if ours.user != status.user {
             return Self::OtherUser {
@@ -144,7 +148,7 @@ impl AttachError {
         if scope >= 1 {
             Self::Scope { scope }
         } else {
-            Self::Forbidden(pid)
+            forbidden()
         }
     }
 }
@@ -189,9 +193,12 @@ mod tests {
         ));
         assert!(matches!(
             reason((1000, false), 1000, 0),
-            AttachError::Forbidden(_)
+            AttachError::Forbidden { .. }
         ));
         assert!(matches!(reason((0, true), 1000, 3), AttachError::ScopeClosed));
-        assert!(matches!(reason((0, true), 1000, 1), AttachError::Forbidden(_)));
+        assert!(matches!(
+            reason((0, true), 1000, 1),
+            AttachError::Forbidden { .. }
+        ));
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use crate::ids::{Pid, Tid};
-use crate::process::ProcessError;
+use crate::process::{Barrier, ProcessError};
 
 /// Why a program was not launched.
 #[derive(Debug, Error)]
@@ -118,10 +118,13 @@ pub enum AttachError {
     )]
     ScopeClosed,
     /// Capabilities, seccomp, a security module, a program that protects itself.
-    #[error(
-        "not allowed to trace process {0}: it has more rights than failsketch, or a container's or security module's rules forbid it; run as root, in a container with --cap-add SYS_PTRACE"
-    )]
-    Forbidden(Pid),
+    #[error("not allowed to trace process {pid}: {why}")]
+    Forbidden {
+        /// Its number.
+        pid: Pid,
+        /// What is in the way.
+        why: Barrier,
+    },
     /// Anything else.
     #[error("cannot trace process {pid}")]
     Refused {

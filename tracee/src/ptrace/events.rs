@@ -75,6 +75,7 @@ impl<Kind> Tracer<Kind> {
                 self.stopped(tid, Cause::GroupStop, What::GroupStop(Signal(signal)));
             }
             Waited::Event(Event::Exec) => self.take_exec(tid),
+            Waited::Event(Event::Vforked) => self.stopped(tid, Cause::Event, What::Vforked),
             Waited::Event(Event::Exit) => self.stopped(tid, Cause::Event, What::Exiting),
             Waited::Event(Event::Created) => {
                 if let Ok(created) = request::event_message(tid) {

@@ -15,7 +15,10 @@ use super::{request, restart, spawn};
 use crate::ids::{Pid, Tid};
 use crate::process::Process;
 
-const OPTIONS: i32 = libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEEXEC;
+const OPTIONS: i32 = libc::PTRACE_O_EXITKILL
+    | libc::PTRACE_O_TRACECLONE
+    | libc::PTRACE_O_TRACEEXEC
+    | libc::PTRACE_O_TRACEVFORKDONE;
 pub(super) const FORKS: i32 = libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK;
 
 impl Tracer<Launched> {

@@ -40,6 +40,9 @@ pub enum What {
         /// The number that the thread had before.
         former: Tid,
     },
+    /// A child that it had in its own memory (`vfork`, and so `posix_spawn` and `system`) runs a program now, or has
+    /// ended. The child is not traced unless forks are followed.
+    Vforked,
     /// Its process is stopped by job control. Resuming leaves it so until somebody continues it.
     GroupStop(Signal),
     /// It is about to end, and its stack is still there: only where [`super::Tracer::tell_end`] asked for it.
@@ -105,6 +108,8 @@ pub(super) enum Waited {
 pub(super) enum Event {
     /// A clone, fork or vfork.
     Created,
+    /// The end of a vfork.
+    Vforked,
     Exec,
     Exit,
     /// One that was not asked for.
@@ -126,6 +131,7 @@ impl Waited {
             libc::PTRACE_EVENT_CLONE | libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK => {
                 Self::Event(Event::Created)
             }
+            libc::PTRACE_EVENT_VFORK_DONE => Self::Event(Event::Vforked),
             libc::PTRACE_EVENT_EXEC => Self::Event(Event::Exec),
             libc::PTRACE_EVENT_EXIT => Self::Event(Event::Exit),
             _ => Self::Event(Event::Other),
@@ -155,5 +161,6 @@ mod tests {
         assert_eq!(stopped(128, libc::SIGTRAP), Waited::Trap);
         assert_eq!(stopped(3, libc::SIGTRAP), Waited::Event(Event::Created));
         assert_eq!(stopped(4, libc::SIGTRAP), Waited::Event(Event::Exec));
+        assert_eq!(stopped(5, libc::SIGTRAP), Waited::Event(Event::Vforked));
     }
 }

@@ -219,7 +219,7 @@ impl Follow<'_, '_, '_> {
             }
             What::Step => self.each_tracker(|tracker, tracer| tracker.stepped(tracer, stop.tid))?,
             What::ThreadExited | What::ProcessExited(_) => return Ok(()),
-            What::Exec { .. } | What::NewProcess { .. } | What::GroupStop(_) => {}
+            What::Exec { .. } | What::NewProcess { .. } | What::Vforked | What::GroupStop(_) => {}
         }
         self.go_on(stop.tid, how)
     }

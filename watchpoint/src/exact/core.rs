@@ -289,6 +289,11 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
         })));
     }
 
+    /// A child of vfork was in the process's memory, and nobody watched it.
+    pub(crate) fn vforked(&mut self) {
+        self.out.push(Event::Vforked);
+    }
+
     pub(crate) fn look_at_modules(&mut self) {
         let changed = self.modules.refresh();
         if changed.is_ok_and(|changed| !changed.mapped.is_empty()) {

@@ -115,6 +115,10 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
                 self.core.exec(tracer, tid)?;
                 Resume::Deliver
             }
+            What::Vforked if stop.pid == pid => {
+                self.core.vforked();
+                Resume::Deliver
+            }
             What::Exiting if tid == pid.first_thread() => {
                 self.core.look_at_modules();
                 Resume::Deliver

@@ -204,6 +204,7 @@ impl Said {
                 out.byte(slot.len);
                 out.word(*count);
             }
+            Self::Event(Event::Vforked) => out.byte(10),
             Self::Event(Event::Ended(end)) => {
                 out.byte(9);
                 put_end(&mut out, *end);
@@ -235,6 +236,7 @@ impl Said {
                 Self::Event(Event::Counted(slot, bytes.word()?))
             }
             9 => Self::Event(Event::Ended(take_end(&mut bytes)?)),
+            10 => Self::Event(Event::Vforked),
             _ => return None,
         };
         bytes.is_empty().then_some(said)

@@ -84,6 +84,8 @@ fn try_serve() -> io::Result<()> {
 
 fn prepare(order: Order) -> Result<Engine<Attached, PerfOwner>, WatchError> {
     let Order { pid, specs } = order;
+    // A process that is not ours to look into has nothing else to be said of.
+    ModuleMap::of(pid)?;
     if blocks_traps(pid) {
         return Err(WatchError::BlocksTrap(pid));
     }

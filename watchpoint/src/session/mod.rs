@@ -207,6 +207,7 @@ impl<'f> Session<'f> {
                 }
                 Event::Complete(until) => out.extend(self.orderer.ready(until)),
                 Event::Lost(lost) => self.journal.lost(lost),
+                Event::Vforked => self.journal.vforked(),
                 Event::Counted(slot, count) => self.journal.counted(slot, count),
                 Event::Ended(end) => {
                     out.extend(self.orderer.flush());

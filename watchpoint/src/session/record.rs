@@ -13,6 +13,7 @@ use crate::watcher::{Arming, RawHit};
 pub(super) struct Journal {
     hits: u64,
     lost: u64,
+    vforks: u64,
     spans: Vec<WatchedSpan>,
     late: Vec<bool>,
     /// Accesses that touched a place, by the ranges that they touched.
@@ -25,6 +26,7 @@ impl Journal {
         Self {
             hits: 0,
             lost: 0,
+            vforks: 0,
             spans: Vec::new(),
             late: vec![false; locations],
             touched: Vec::new(),
@@ -59,6 +61,10 @@ impl Journal {
 
     pub(super) fn lost(&mut self, lost: u64) {
         self.lost = self.lost.saturating_add(lost);
+    }
+
+    pub(super) fn vforked(&mut self) {
+        self.vforks = self.vforks.saturating_add(1);
     }
 
     /// Notes which bytes an instruction touched; those that are not known count for the piece that was reported.
@@ -102,6 +108,7 @@ impl Journal {
         Summary {
             hits: self.hits,
             lost: self.lost.max(self.unseen()),
+            vforks: self.vforks,
             late_armed: self.late.iter().filter(|late| **late).count() as u64,
             mode,
             reason,

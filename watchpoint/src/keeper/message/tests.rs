@@ -95,6 +95,7 @@ fn events_come_back_as_they_were() {
         Event::Hit(Box::new(hit())),
         Event::Complete(9),
         Event::Lost(8),
+        Event::Vforked,
         Event::Counted(
             Slot {
                 addr: RunAddr(1),
