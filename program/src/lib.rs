@@ -13,6 +13,7 @@ mod module;
 pub mod naming;
 mod objects;
 mod program;
+mod scoped;
 pub mod source;
 mod statement;
 mod uses;

@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::scoped::ANONYMOUS;
+
 /// Nobody writes more, and each step may cost a read of the target's memory.
 const MOST_STEPS: usize = 32;
 
@@ -42,7 +44,7 @@ pub enum ParseError {
         rest: String,
     },
     /// A parenthesis without its partner.
-    #[error("`{0}`: a parenthesis is not closed")]
+    #[error("`{0}`: a parenthesis or bracket is not closed")]
     Unclosed(String),
     /// More steps than anybody writes.
     #[error("`{0}` goes through more than {MOST_STEPS} steps: watch a nearer place, or an address")]
@@ -89,7 +91,7 @@ impl<'t> Reader<'t> {
     }
 
     fn postfix(&mut self) -> Result<Expression, ParseError> {
-        let mut expression = if self.take("(") {
+        let mut expression = if !self.rest.starts_with(ANONYMOUS) && self.take("(") {
             self.depth += 1;
             if self.depth > MOST_STEPS {
                 return Err(ParseError::TooLong(self.text.to_owned()));
@@ -125,17 +127,7 @@ impl<'t> Reader<'t> {
     /// `file.c:name`, `ns::name`, `name`.
     fn variable(&mut self) -> Result<Expression, ParseError> {
         let file = self.file();
-        let mut end = 0;
-        for (at, character) in self.rest.char_indices() {
-            let tail = &self.rest[at..];
-            let belongs = character == ':'
-                || is_word(character)
-                || matches!(character, '<' | '>' | '{' | '}' | '#' | ',' | ' ' if inside_brackets(&self.rest[..at], character));
-            if !belongs || tail.starts_with("->") {
-                break;
-            }
-            end = at + character.len_utf8();
-        }
+        let end = name_end(self.rest).ok_or_else(|| ParseError::Unclosed(self.text.to_owned()))?;
         let (name, rest) = self.rest.split_at(end);
         let name = name.trim();
         self.rest = rest.trim_start();
@@ -151,6 +143,9 @@ impl<'t> Reader<'t> {
 
     /// What stands before the first single colon.
     fn file(&mut self) -> Option<String> {
+        if self.rest.starts_with(ANONYMOUS) {
+            return None;
+        }
         let bytes = self.rest.as_bytes();
         let single = |&at: &usize| {
             bytes[at] == b':' && bytes.get(at + 1) != Some(&b':') && (at == 0 || bytes[at - 1] != b':')
@@ -193,12 +188,25 @@ fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_' || character == '$'
 }
 
-/// Template arguments and Rust's `{closure#0}` belong to a name; a bracket that opens nothing does not.
-fn inside_brackets(before: &str, character: char) -> bool {
-    match character {
-        '<' | '{' => true,
-        _ => before.contains(['<', '{']),
+/// Where the name ends that a text begins with. Template arguments and Rust's `{closure#0}` belong to it, whatever is in
+/// their brackets; `None` when one of those is not closed.
+fn name_end(text: &str) -> Option<usize> {
+    let (mut depth, mut passed) = (0usize, 0);
+    for (at, character) in text.char_indices() {
+        if at < passed {
+            continue;
+        }
+        match character {
+            '<' | '{' => depth += 1,
+            '>' | '}' if depth > 0 => depth -= 1,
+            '(' if depth > 0 => depth += 1,
+            ')' if depth > 0 => depth -= 1,
+            _ if depth > 0 || is_word(character) || character == ':' => {}
+            '(' if text[at..].starts_with(ANONYMOUS) => passed = at + ANONYMOUS.len(),
+            _ => return Some(at),
+        }
     }
+    (depth == 0).then_some(text.len())
 }
 
 #[cfg(test)]
@@ -230,6 +238,37 @@ mod tests {
             parsed("Pool<int, 4>::all[1]"),
             (None, "Pool<int, 4>::all".into(), vec![Step::Element(1)])
         );
+        assert_eq!(
+            parsed("Table<int (*)(char const*), a::b>::all.size"),
+            (
+                None,
+                "Table<int (*)(char const*), a::b>::all".into(),
+                vec![member("size")]
+            )
+        );
+    }
+
+    #[test]
+    fn namespaces_may_have_no_name() {
+        let stock = "shop::(anonymous namespace)::stock";
+        assert_eq!(parsed(stock), (None, stock.into(), vec![]));
+        assert_eq!(
+            parsed("shop.cc:shop::(anonymous namespace)::stock.left"),
+            (Some("shop.cc".into()), stock.into(), vec![member("left")])
+        );
+        assert_eq!(
+            parsed("*(anonymous namespace)::head"),
+            (None, "(anonymous namespace)::head".into(), vec![Step::Follow])
+        );
+        assert_eq!(
+            parsed("(*(anonymous namespace)::head).next"),
+            (
+                None,
+                "(anonymous namespace)::head".into(),
+                vec![Step::Follow, member("next")]
+            )
+        );
+        assert_eq!(parsed("{anonymous}::x"), (None, "{anonymous}::x".into(), vec![]));
     }
 
     #[test]
@@ -271,7 +310,12 @@ mod tests {
                 Expression::parse(text)
             );
         }
-        assert!(matches!(Expression::parse("(a"), Err(ParseError::Unclosed(_))));
+        for text in ["(a", "Box<int::value", "f::{closure#0"] {
+            assert!(
+                matches!(Expression::parse(text), Err(ParseError::Unclosed(_))),
+                "{text}"
+            );
+        }
         let deep = format!("{}a", "*".repeat(40));
         assert!(matches!(Expression::parse(&deep), Err(ParseError::TooLong(_))));
         let nested = format!("{}a", "(".repeat(100_000));

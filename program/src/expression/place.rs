@@ -9,6 +9,7 @@ use crate::addr::{LinkAddr, RunAddr};
 use crate::code::demangle_path;
 use crate::elf::SymbolKind;
 use crate::module::Module;
+use crate::scoped;
 use crate::source::{Type, TypeKind, VarLocation};
 
 /// Files that an ambiguous name is offered with.
@@ -118,7 +119,8 @@ impl Place {
             .elf()
             .data_symbols()
             .filter(|symbol| {
-                symbol.name == name || (symbol.name.starts_with('_') && demangle_path(symbol.name) == name)
+                symbol.name == name
+                    || (symbol.name.starts_with('_') && scoped::is_same(&demangle_path(symbol.name), name))
             })
             .collect();
         symbols.sort_by_key(|symbol| symbol.addr);

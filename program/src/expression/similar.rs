@@ -2,6 +2,7 @@
 
 use crate::code::demangle_path;
 use crate::module::Module;
+use crate::scoped;
 
 /// Names that are longer are not mistyped, and not looked at.
 const LONGEST: usize = 64;
@@ -13,7 +14,7 @@ pub(super) fn similar(module: &Module<'_>, name: &str) -> Vec<String> {
         .elf()
         .data_symbols()
         .filter_map(|symbol| {
-            let known = demangle_path(symbol.name);
+            let known = scoped::shown(&demangle_path(symbol.name));
             Some((distance(name, &known)?, known))
         })
         .collect();
@@ -28,7 +29,7 @@ pub(super) fn similar(module: &Module<'_>, name: &str) -> Vec<String> {
 
 /// How far a wanted name is from a known one; `None` when nobody would mix them up.
 fn distance(wanted: &str, known: &str) -> Option<usize> {
-    let last = |path: &str| path.rsplit("::").next().unwrap_or_default().to_owned();
+    let last = |path: &str| scoped::last(path).to_owned();
     // A path that was not given, or not given whole, costs less than a letter.
     if wanted != known && last(wanted) == last(known) {
         return Some(1);

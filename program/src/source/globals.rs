@@ -9,7 +9,9 @@ use super::paths;
 use super::units::{Die, Reader, Unit};
 use super::{Sources, VarLocation, Variable, VariableKind};
 use crate::addr::LinkAddr;
+use crate::code::demangle_path;
 use crate::files::Reading;
+use crate::scoped;
 
 /// Symbols of one plain name that are looked up one by one; each costs a search of the debug information.
 const MOST_SYMBOLS: usize = 16;
@@ -42,18 +44,29 @@ impl<'a> Sources<'a> {
     /// The variables of a name, of one file if given, each with the file of its unit.
     #[must_use]
     pub fn globals_named(&self, file: Option<&str>, name: &str) -> Vec<(Variable, String)> {
-        let last = name.rsplit("::").next().unwrap_or(name);
-        let variables = self.dies_named(last).into_iter().filter_map(|die| {
-            let path = self.unit(die.unit)?.gimli.name;
-            let path = path.map_or(String::new(), |path| path.to_string_lossy().into_owned());
-            if file.is_some_and(|file| !paths::ends_with(&path, file)) {
-                return None;
-            }
-            let variable = self.global(die)?;
-            let whole: &str = &variable.name;
-            let fits = whole == name || whole.strip_suffix(name).is_some_and(|rest| rest.ends_with("::"));
-            fits.then_some((variable, path))
-        });
+        let last = scoped::last(name);
+        // A variable template is called like all its variables; which of them it is, only the symbol says.
+        let template = last.split_once('<').map(|(template, _)| template.trim_end());
+        let template = template.filter(|template| !template.is_empty());
+        let is_meant = |variable: &Variable, die| match template {
+            Some(_) => self.symbol_of(die).is_some_and(|symbol| {
+                let symbol = String::from_utf8_lossy(symbol.slice());
+                scoped::is_meant(&demangle_path(&symbol), name)
+            }),
+            None => scoped::is_meant(&variable.name, name),
+        };
+        let variables = self
+            .dies_named(template.unwrap_or(last))
+            .into_iter()
+            .filter_map(|die| {
+                let path = self.unit(die.unit)?.gimli.name;
+                let path = path.map_or(String::new(), |path| path.to_string_lossy().into_owned());
+                if file.is_some_and(|file| !paths::ends_with(&path, file)) {
+                    return None;
+                }
+                let variable = self.global(die)?;
+                is_meant(&variable, die).then_some((variable, path))
+            });
         let mut variables: Vec<_> = variables.collect();
         variables.dedup_by(|(one, _), (other, _)| one == other);
         variables

@@ -7,6 +7,7 @@ use gimli::AttributeValue;
 use super::Sources;
 use super::units::{Die, Entry, Unit, UnitId};
 use crate::code::demangle_path;
+use crate::scoped::ANONYMOUS;
 
 /// An out-of-line instance refers to its abstract one, that to its declaration: two hops in practice.
 const LONGEST_CHAIN: usize = 16;
@@ -104,7 +105,7 @@ impl<'a> Sources<'a> {
                 .and_then(|value| self.text(unit, value));
             let part = match written {
                 Some(name) => name.into_owned(),
-                None if entry.tag() == gimli::DW_TAG_namespace => "(anonymous namespace)".to_owned(),
+                None if entry.tag() == gimli::DW_TAG_namespace => ANONYMOUS.to_owned(),
                 None => continue,
             };
             length += part.len();

@@ -131,6 +131,42 @@ fn of_cpp() {
     check(&built, &[Way::ATTACHED[1], Way::LAUNCHED[0]], &cases);
 }
 
+/// Namespaces without a name, template arguments and static members, as the debug information has them, as people write
+/// them, and as other tools do.
+#[test]
+fn of_cpp_as_people_write_them() {
+    let cases = [
+        ("shop::(anonymous namespace)::hidden", "@hidden", Some(42)),
+        ("shop::{anonymous}::hidden", "@hidden", Some(42)),
+        ("shop::hidden", "@hidden", Some(42)),
+        ("hidden", "@hidden", Some(42)),
+        (
+            "names.cc:(anonymous namespace)::shelf.height",
+            "@height",
+            Some(46),
+        ),
+        ("shop::Till::drawers", "@drawers", Some(45)),
+        ("Till::drawers", "@drawers", Some(45)),
+        ("shop::Table<int, 4>::first", "@int-table", Some(47)),
+        ("shop::Table<int,4>::first", "@int-table", Some(47)),
+        (
+            "shop::Table<std::pair<int, int>, 2>::first.second",
+            "@pair-table",
+            Some(48),
+        ),
+        (
+            "shop::Table<int (*)(char const*), 1>::first",
+            "@function-table",
+            None,
+        ),
+        ("shop::spare<std::pair<long, long>>.first", "@spare", Some(49)),
+    ];
+    for compiler in [["g++", "-std=c++17", "-O1"], ["clang++", "-std=c++17", "-O1"]] {
+        let built = Built::with(&compiler, "names.cc");
+        check(&built, &[Way::LAUNCHED[0]], &cases);
+    }
+}
+
 #[test]
 fn of_rust() {
     let built = Built::with(&["rustc", "-Copt-level=1"], "names.rs");
