@@ -26,7 +26,7 @@ pub struct Hit {
     /// The library's function that made the access for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
-    /// `R`, `W` or `RW`.
+    /// `R`, `W`, `RW`, or [`UNKNOWN_ACCESS`].
     pub access: &'static str,
     /// It is one step for all other threads.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -49,6 +49,9 @@ pub struct Hit {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unordered: bool,
 }
+
+/// What an access is called whose instruction is not known: something touched the place, in one way or another.
+pub const UNKNOWN_ACCESS: &str = "unknown";
 
 /// What memory held.
 #[derive(Clone, Debug, PartialEq)]
@@ -147,6 +150,7 @@ pub fn hit(hit: &Hit, start: u64, terminal: Terminal) -> String {
     };
     let access = match (hit.access, hit.atomic) {
         ("RW", true) => "RW atomic",
+        (UNKNOWN_ACCESS, _) => "?",
         (access, _) => access,
     };
     let doubt = if hit.unordered { "~" } else { " " };
@@ -265,6 +269,19 @@ mod tests {
             hit(&sample(), 5_000_000_000, PLAIN),
             "    0.001234     4711  RW         queue.count = 5  was 4        push (queue.c:88)  q->count++;"
         );
+    }
+
+    #[test]
+    fn an_access_of_unknown_kind_is_no_read_and_no_write() {
+        let unknown = Hit {
+            access: UNKNOWN_ACCESS,
+            before: None,
+            ..sample()
+        };
+        let line = hit(&unknown, 5_000_000_000, PLAIN);
+        assert!(line.contains("4711  ?          queue.count = 5"), "{line}");
+        let json = json_hit(&unknown).expect("JSON");
+        assert!(json.contains("\"access\":\"unknown\""), "{json}");
     }
 
     #[test]

@@ -24,11 +24,13 @@ pub fn hit(
         Some(reading(place.shape.read(bytes.get(..shown)?)))
     };
     let pc = hit.pc.unwrap_or(hit.reported_pc);
-    let access = hit.access.map_or("RW", |access| match access.kind {
-        program::code::AccessKind::Read => "R",
-        program::code::AccessKind::Write => "W",
-        program::code::AccessKind::ReadWrite => "RW",
-    });
+    let access = hit
+        .access
+        .map_or(render::UNKNOWN_ACCESS, |access| match access.kind {
+            program::code::AccessKind::Read => "R",
+            program::code::AccessKind::Write => "W",
+            program::code::AccessKind::ReadWrite => "RW",
+        });
     let (statement, via) = statement(pc, hit.returns_to, modules, sources);
     render::Hit {
         seq: hit.seq,

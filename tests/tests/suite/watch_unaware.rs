@@ -94,6 +94,34 @@ fn when_observed_and_disturbed_by_signals_that_it_ignores() {
     let _ = watch.finish();
 }
 
+/// Shells ignore some signals for what they start in the background, and so does `nohup`. We handle them.
+#[test]
+fn when_launched_with_signals_ignored() {
+    let built = unaware();
+    let ignoring = |command: &Command| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "trap '' INT QUIT HUP TERM; exec \"$0\" \"$@\""]);
+        shell.arg(command.get_program()).args(command.get_args());
+        shell
+    };
+    let mut untouched = Running::start(&mut ignoring(&built.command(&["alone"])));
+    untouched.end_input();
+    let expected = facts(&untouched.finish().stdout);
+    let signals = |facts: &[String]| facts.iter().find(|fact| fact.starts_with("signals ")).cloned();
+    assert!(
+        signals(&expected).unwrap().starts_with("signals i"),
+        "{expected:#?}"
+    );
+    for way in Way::LAUNCHED {
+        let exe = built.exe.to_str().unwrap();
+        let words = ["--mode", way.mode, "--var", "shared", "--", exe, "alone"];
+        let mut watch = Watch(Running::start(&mut ignoring(&Watch::command(words))));
+        watch.0.end_input();
+        let watched = watch.finish();
+        assert_eq!(signals(&facts(&watched.stderr)), signals(&expected), "{way}");
+    }
+}
+
 #[test]
 fn when_launched() {
     let built = unaware();

@@ -1,15 +1,24 @@
 //! Which signals were ignored when this process began.
 //!
 //! An ignored signal stays ignored across `exec`, so a launched program should get what we got. But the Rust
-//! runtime ignores SIGPIPE before `main`, and the C library takes two signals for itself with the first
-//! thread. What was before can only be seen before they start.
+//! runtime ignores SIGPIPE before `main`, the C library takes two signals for itself with the first thread, and
+//! whoever ends in an orderly way handles those that ask him to: a shell ignores SIGINT for what it starts in the
+//! background, and `nohup` SIGHUP. What was before can only be seen before they start.
 
 use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// SIGPIPE, and the C library's own: SIGCANCEL and SIGSETXID.
-const CHANGED: [i32; 3] = [libc::SIGPIPE, 32, 33];
+/// Those that ask for the end, SIGPIPE, and the C library's own: SIGCANCEL and SIGSETXID.
+const CHANGED: [i32; 7] = [
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGPIPE,
+    32,
+    33,
+];
 
 static IGNORED: [AtomicBool; CHANGED.len()] = [const { AtomicBool::new(false) }; CHANGED.len()];
 

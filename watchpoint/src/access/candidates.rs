@@ -52,10 +52,18 @@ pub(super) fn near<'a>(trap: &Trap<'_>, code: &dyn CodeMap<'a>) -> Vec<Candidate
     found
 }
 
-/// What is tried when nothing near explains the trap: jumps through a watched table of functions, and code
-/// that no symbol and no unwind table speaks of.
+/// What is tried when nothing near explains the trap: jumps through a watched table of functions, or of places in the
+/// function itself (`goto *next`, an interpreter's instructions), and code that no symbol and no unwind table speaks of.
 pub(super) fn far<'a>(trap: &Trap<'_>, code: &dyn CodeMap<'a>) -> Vec<Candidate> {
     let mut found = tail_jumps(trap, code);
+    if let Some((file, bias)) = code.code_at(trap.pc())
+        && let Some(function) = file.functions().at(LinkAddr(trap.pc().0.wrapping_sub(bias)))
+    {
+        // A call to a place in the middle of a function has left its return address.
+        let call = caller(trap, code).and_then(|call| call.candidate());
+        found.extend(call.filter(|(call, _)| call.op0_kind() == OpKind::Memory));
+        found.extend(last_instructions(file, bias, function, jumps_through_memory));
+    }
     if found.is_empty()
         && let Some((file, bias)) = code.code_at(trap.pc())
         && Place::at(file, bias, trap.pc()).is_none()

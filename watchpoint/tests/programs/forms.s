@@ -58,6 +58,12 @@ setcc:  setb (%rbx)
         mov %rbx, %rdi
         sub $4, %rdi
 wide:   movq $0, (%rdi)
+        lea inside(%rip), %rax
+        mov %rax, (%rbx)
+        nop
+jmpin:  jmp *(%rbx)                             # to a place that nothing else leads to
+        ud2
+inside: nop
         pop %r12
         pop %rbx
         xor %eax, %eax

@@ -30,7 +30,13 @@ const FORMS: [(&str, &str, u64, u64); 17] = [
 ];
 
 /// Those after the string, whose hits the processor may put together.
-const LAST: [(&str, &str); 4] = [("callm", "R"), ("jmpm", "R"), ("setcc", "W"), ("wide", "W")];
+const LAST: [(&str, &str); 5] = [
+    ("callm", "R"),
+    ("jmpm", "R"),
+    ("setcc", "W"),
+    ("wide", "W"),
+    ("jmpin", "R"),
+];
 
 fn run(program: &Program, mode: Mode) -> Outcome {
     let spot = program.global("spot", 8, Trigger::ReadWrite);
