@@ -127,7 +127,7 @@ pub struct WatchArgs {
     #[arg(long, value_name = "PID")]
     pub pid: Option<i32>,
 
-    /// A variable: NAME, NAME.FIELD, *NAME, NAME[2], FILE.c:NAME (may be given several times)
+    /// A variable: NAME, NAME.FIELD, *NAME, NAME[2], FILE.c:NAME, LIBRARY.so:NAME (may be given several times)
     #[arg(long, value_name = "NAME")]
     pub var: Vec<String>,
 

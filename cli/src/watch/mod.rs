@@ -123,7 +123,10 @@ fn running(args: &WatchArgs, pid: i32, files: &ProgramFiles) -> Result<(Target, 
     if !args.var.is_empty() {
         modules.set(ModuleMap::of(pid)?);
     }
-    Ok((Target::Process(pid), wanted::in_process(args, pid, &modules)?))
+    Ok((
+        Target::Process(pid),
+        wanted::in_process(args, pid, &modules, files)?,
+    ))
 }
 
 fn started(args: &WatchArgs, files: &ProgramFiles) -> Result<(Target, Vec<Wanted>)> {

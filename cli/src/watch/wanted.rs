@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use program::expression::{Expression, Place, PlaceError, Shape};
 use program::{Module, RunAddr};
 use tracee::ptrace::check_target;
@@ -46,9 +46,20 @@ impl Wanted {
 }
 
 /// What is to be watched in a process that runs.
-pub fn in_process(args: &WatchArgs, pid: Pid, modules: &ProcessModules<'_>) -> Result<Vec<Wanted>> {
+pub fn in_process(
+    args: &WatchArgs,
+    pid: Pid,
+    modules: &ProcessModules<'_>,
+    files: &ProgramFiles,
+) -> Result<Vec<Wanted>> {
     let mut wanted = Vec::new();
     for name in &args.var {
+        if let Some((library, rest)) = of_library(name) {
+            let mapped = modules.libraries().map(|(path, _)| path).collect();
+            let path = library_at(library, mapped)?;
+            wanted.push(variable(name, Some(path.clone()), in_file(&path, rest, files)?)?);
+            continue;
+        }
         let expression = Expression::parse(name)?;
         let Some(executable) = modules.executable() else {
             // It may have ended since it was looked at.
@@ -62,7 +73,7 @@ pub fn in_process(args: &WatchArgs, pid: Pid, modules: &ProcessModules<'_>) -> R
                 .find_map(|(path, library)| Some((Some(path), find(library, &expression).ok()?)));
             found = in_library.ok_or(()).or(found);
         }
-        let (module, place) = found?;
+        let (module, place) = found.map_err(with_libraries)?;
         wanted.push(variable(name, module, place)?);
     }
     wanted.extend(args.addr.iter().map(|&(addr, len)| address(addr, len)));
@@ -73,31 +84,74 @@ pub fn in_process(args: &WatchArgs, pid: Pid, modules: &ProcessModules<'_>) -> R
 pub fn in_program(args: &WatchArgs, executable: &Path, files: &ProgramFiles) -> Result<Vec<Wanted>> {
     let mut wanted = Vec::new();
     let module = files.module(executable)?;
+    // Asking a static program for its libraries would run it.
+    let listed = || match module.elf().interp() {
+        Some(_) => libraries(executable),
+        None => Vec::new(),
+    };
     for name in &args.var {
+        if let Some((library, rest)) = of_library(name) {
+            let path = library_at(library, listed())?;
+            wanted.push(variable(name, Some(path.clone()), in_file(&path, rest, files)?)?);
+            continue;
+        }
         let expression = Expression::parse(name)?;
         let mut found = Place::find(&module, &expression).map(|place| (None, place));
         if matches!(found, Err(PlaceError::Unknown { .. })) {
-            // Asking a static program for its libraries would run it.
-            let dynamic = module.elf().interp().is_some();
-            let listed = if dynamic {
-                libraries(executable)
-            } else {
-                Vec::new()
-            };
-            let in_library = listed.into_iter().find_map(|path| {
+            let in_library = listed().into_iter().find_map(|path| {
                 let library = files.module(&path).ok()?;
                 let place = Place::find(&library, &expression).ok()?;
                 Some((Some(path), place))
             });
             found = in_library.ok_or(()).or(found);
         }
-        let (module, place) = found?;
+        let (module, place) = found.map_err(with_libraries)?;
         wanted.push(variable(name, module, place)?);
     }
     for &(addr, len) in &args.addr {
         wanted.push(linked_address(&module, addr, len).unwrap_or_else(|| address(addr, len)));
     }
     Ok(wanted)
+}
+
+/// `plugin.so:name`: a variable of a library, which may be loaded later.
+fn of_library(name: &str) -> Option<(&str, &str)> {
+    let (library, rest) = name.split_once(':')?;
+    let file = Path::new(library).file_name()?.to_str()?;
+    let is_library = file.ends_with(".so") || file.contains(".so.");
+    (is_library && !rest.starts_with(':')).then_some((library, rest))
+}
+
+/// The file of a library: at its path, or the one of that name among those that the program has anyway.
+fn library_at(library: &str, loaded: Vec<PathBuf>) -> Result<PathBuf> {
+    let named = Path::new(library);
+    if library.contains('/') || named.is_file() {
+        // The kernel tells mappings by the whole path.
+        return named
+            .canonicalize()
+            .with_context(|| format!("cannot open {library}"));
+    }
+    let same = |path: &PathBuf| path.file_name() == Some(OsStr::new(library));
+    loaded.into_iter().find(same).with_context(|| {
+        format!("the program has not loaded {library}: give the path of the file that it will load")
+    })
+}
+
+fn in_file(path: &Path, expression: &str, files: &ProgramFiles) -> Result<Place> {
+    let expression = Expression::parse(expression)?;
+    Ok(Place::find(&files.module(path)?, &expression)?)
+}
+
+/// What is in no file that is known may be in one that the program loads by itself.
+fn with_libraries(error: PlaceError) -> PlaceError {
+    match error {
+        PlaceError::Unknown { module, name, hint } if hint.is_empty() => PlaceError::Unknown {
+            module,
+            hint: format!("; of a library that it loads while it runs: LIBRARY.so:{name}"),
+            name,
+        },
+        other => other,
+    }
 }
 
 fn find(program: &program::Program<'_>, expression: &Expression) -> Result<Place, PlaceError> {

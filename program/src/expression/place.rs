@@ -52,7 +52,9 @@ pub enum PlaceError {
         offers: String,
     },
     /// Every thread has its own.
-    #[error("`{0}` is thread-local: every thread has its own; give the address of one with --addr")]
+    #[error(
+        "`{0}` is thread-local: every thread has its own; give the address of one with --addr (in gdb: thread N, print &{0})"
+    )]
     ThreadLocal(String),
     /// Optimised away, or computed.
     #[error("`{0}` has no fixed address in this build")]

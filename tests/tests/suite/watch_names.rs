@@ -167,6 +167,34 @@ fn of_cpp_as_people_write_them() {
     }
 }
 
+/// A library is named by its file; it need not be loaded yet.
+#[test]
+fn of_a_library_that_is_loaded_later() {
+    let library = Built::with(&["gcc", "-O1", "-shared", "-fPIC"], "plugin.c");
+    let file = library.folder.path().join("plugin.so");
+    std::fs::rename(&library.exe, &file).unwrap();
+    let file = file.to_str().unwrap();
+    let built = Built::with(&["gcc", "-O1"], "loads_plugin.c");
+    let name = format!("{file}:plugged");
+    let line = line_of(&library.text, "@plug");
+    for way in [Way::ATTACHED[0], Way::LAUNCHED[0], Way::LAUNCHED[1]] {
+        let watched = way.watch(&built, &[file], &[&name]);
+        // The loader clears the memory of a library that it loads where another was.
+        let own = watched.hits.iter().filter(|hit| hit.line == line);
+        let seen: Vec<_> = own.map(|hit| (hit.access.as_str(), hit.value)).collect();
+        assert_eq!(seen, [("W", Some(1)), ("W", Some(2))], "{way}");
+    }
+    let exe = built.exe.to_str().unwrap();
+    let refused = command::failsketch(["watch", "--var", "plugged", "--", exe, file]);
+    assert!(
+        refused.stderr.contains("LIBRARY.so:plugged"),
+        "{}",
+        refused.stderr
+    );
+    let refused = command::failsketch(["watch", "--var", "plugin.so:plugged", "--", exe, file]);
+    assert!(refused.stderr.contains("path of the file"), "{}", refused.stderr);
+}
+
 #[test]
 fn of_rust() {
     let built = Built::with(&["rustc", "-Copt-level=1"], "names.rs");

@@ -144,7 +144,7 @@ fn a_process_outside_of_our_user_namespace() {
     let inside = ["--user", "--map-root-user"];
     let possible = Command::new("unshare").args(inside).arg("true").status();
     if !possible.is_ok_and(|status| status.success()) {
-        return failsketch_tests::skip::skipped("user namespaces cannot be made");
+        return skip::skipped("user namespaces cannot be made");
     }
     let folder = Folder::new("namespace");
     let copy = public_copy(&folder);
