@@ -192,16 +192,18 @@ fn mode(mode: Mode) -> ModeRequest {
     }
 }
 
-/// Says that everything is armed: scripts wait for this line.
-#[expect(clippy::print_stderr, reason = "the command talks to its user")]
+/// Says that everything is armed: scripts wait for this line. It is written at once, as a program that we started may write
+/// to the same place.
 fn announce(session: &Session<'_>, wanted: &[Wanted]) {
     let names: Vec<String> = wanted.iter().map(Wanted::label).collect();
     let names = sketch_render::text::plain(&names.join(", "));
-    eprintln!(
-        "failsketch: watching {names} in process {} ({} mode)",
+    let line = format!(
+        "failsketch: watching {names} in process {} ({} mode)\n",
         session.pid(),
         session.mode()
     );
+    // Nobody listens, and nobody needs to.
+    let _unheard = io::stderr().write_all(line.as_bytes());
 }
 
 struct Printer<'p, 'o> {
