@@ -30,9 +30,11 @@ impl Consumer for Sum {
 
     #[inline]
     fn blocks(&mut self, code: &Blocks<'_>, blocks: &[BlockId]) {
-        for &id in blocks {
-            self.addresses = self.addresses.wrapping_add(code.start(id));
-        }
+        // In a register: through `self` each sum would be stored before the next.
+        let sum = blocks
+            .iter()
+            .fold(0_u64, |sum, &id| sum.wrapping_add(code.start(id)));
+        self.addresses = self.addresses.wrapping_add(sum);
         self.blocks += blocks.len() as u64;
     }
 

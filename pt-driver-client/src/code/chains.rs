@@ -94,7 +94,8 @@ impl Blocks<'_> {
         let rest = &self.rest[id as usize];
         let back = -i64::from(rest.displacement);
         let (to_last, to_start) = (i64::from(rest.size - rest.last), i64::from(rest.size));
-        if rest.kind == Kind::Cond && (to_last..to_start).contains(&back) {
+        // One condition and not three: together they are easy to foresee.
+        if (rest.kind == Kind::Cond) & (back >= to_last) & (back < to_start) {
             let target = self.end_of(id).wrapping_add_signed(-back);
             if let Err(free) = self.index.find(target, &self.starts) {
                 self.split(id, target, free);
@@ -158,57 +159,42 @@ impl Blocks<'_> {
         let border = (BORDER - start % BORDER) as usize;
         let (mut offset, mut last, mut count) = (0, 0, 0);
         let mut writes_cr3 = false;
-        let long = self.mode == ExecMode::Bits64;
+        let quickly = if self.mode == ExecMode::Bits64 { bytes } else { &[] };
         let (kind, displacement) = loop {
-            let window: Option<&[u8; 16]> = bytes.get(offset..).and_then(<[u8]>::first_chunk);
-            let mut length = 0;
-            if let Some(window) = window
-                && long
+            let window = quickly.get(offset..).and_then(<[u8]>::first_chunk);
+            let quick = window.map(|window| Quick::of(length::first_word(window)));
+            if let Some(quick) = quick
+                && quick.is_plain()
             {
-                let quick = Quick::of(length::first_word(window));
-                length = quick.length;
-                if !quick.is_plain() {
-                    let quick = quick.behind_prefix();
-                    length = quick.length_if_known();
-                    let class = quick.class();
-                    if length != 0 && class != Class::Other {
-                        count += 1;
-                        last = offset;
-                        offset += usize::from(length);
-                        break (KINDS[class as usize], quick.displacement());
-                    }
+                // Nothing but the length is waited for.
+                count += 1;
+                last = offset;
+                offset += usize::from(quick.length);
+                if offset >= border {
+                    break (Kind::Falls, 0);
                 }
+                continue;
             }
-            if length == 0 {
-                let insn = window.and_then(|window| length::decode_any(window, self.mode));
-                let insn = match insn {
-                    Some(insn) => insn,
-                    None => match self.read_at_border(start.wrapping_add(offset as u64)) {
-                        Ok(insn) => insn,
-                        Err(kind) => break (kind, 0),
-                    },
-                };
-                length = insn.length;
-                writes_cr3 |= insn.class == Class::MovCr3;
-                if !matches!(insn.class, Class::Other | Class::MovCr3) {
-                    count += 1;
-                    last = offset;
-                    offset += usize::from(length);
-                    break (KINDS[insn.class as usize], insn.displacement);
-                }
-            }
+            let insn = match quick.and_then(|quick| quick.behind_prefix().insn()) {
+                Some(insn) => insn,
+                None => match self.read_with_care(start.wrapping_add(offset as u64)) {
+                    Ok(insn) => insn,
+                    Err(kind) => break (kind, 0),
+                },
+            };
             count += 1;
             last = offset;
-            offset += usize::from(length);
-            if offset >= border {
-                break (Kind::Falls, 0);
+            offset += usize::from(insn.length);
+            writes_cr3 |= insn.class == Class::MovCr3;
+            let kind = KINDS[insn.class as usize];
+            if kind != Kind::Falls || offset >= border {
+                break (kind, insn.displacement);
             }
         };
-        if kind == Kind::Cond {
-            let target = offset as isize + displacement as isize;
-            prefetch(bytes, target);
-            prefetch(bytes, target + CACHE_LINE);
-        }
+        // Of a block that leads nowhere in particular this is the code behind it: nothing is lost, and nothing foreseen.
+        let target = offset as isize + displacement as isize;
+        prefetch(bytes, target);
+        prefetch(bytes, target + CACHE_LINE);
         self.writes_cr3 |= writes_cr3;
         // At most the distance to the border and one instruction.
         Rest {
@@ -222,9 +208,9 @@ impl Blocks<'_> {
         }
     }
 
-    /// One instruction close to the end of its piece, or the reason why there is none.
+    /// One instruction of another kind than most, or close to the end of its piece; or the reason why there is none.
     #[cold]
-    fn read_at_border(&mut self, at: u64) -> Result<Insn, Kind> {
+    fn read_with_care(&mut self, at: u64) -> Result<Insn, Kind> {
         read(self.image, self.mode, at, &mut self.hint).ok_or_else(|| {
             if self.image.from(at, &mut self.hint).is_empty() {
                 Kind::NoCode

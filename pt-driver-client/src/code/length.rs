@@ -70,8 +70,7 @@ fn decode_window(window: &[u8; 16], mode: ExecMode) -> Option<Insn> {
 /// The first bytes of a window, the lowest first.
 #[inline]
 pub(super) fn first_word(window: &[u8; 16]) -> u64 {
-    let [b0, b1, b2, b3, b4, b5, b6, b7, ..] = *window;
-    u64::from_le_bytes([b0, b1, b2, b3, b4, b5, b6, b7])
+    u128::from_le_bytes(*window) as u64
 }
 
 /// The same, for what is not read quickly.
