@@ -5,7 +5,7 @@
 mod support;
 
 use std::collections::HashSet;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 
 use support::build;
@@ -83,6 +83,57 @@ fn an_exec_tells_its_name_and_files() {
         libc.build_id.as_ref().is_some_and(|id| id.0.len() == 20),
         "{libc:?}"
     );
+}
+
+#[test]
+fn a_thread_that_waits_loses_the_processor_and_gets_it_again() {
+    const WAITS: usize = 5;
+    let mut child = Command::new("cat")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut rings = Rings::open(RING).unwrap();
+    let news = News {
+        switches: true,
+        ..News::default()
+    };
+    let tid = Pid(child.id()).first_thread();
+    let sideband = Sideband::open(tid, news, &rings);
+    let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    for _ in 0..WAITS {
+        // The state follows the name, which is in parentheses.
+        while !std::fs::read_to_string(format!("/proc/{}/stat", child.id()))
+            .unwrap()
+            .contains(") S ")
+        {
+            std::thread::yield_now();
+        }
+        input.write_all(b"\n").unwrap();
+        output.read_exact(&mut [0]).unwrap();
+    }
+    drop(input);
+    child.wait().unwrap();
+    if let Err(error) = sideband {
+        return failsketch_tests::skip::skipped(&error.to_string());
+    }
+    let records = rings.read_to_end();
+    let switches: Vec<bool> = records
+        .iter()
+        .map(|record| match record.record {
+            Record::Switch { out, other: None, .. } => {
+                assert_eq!(record.origin.tid, tid);
+                out
+            }
+            _ => panic!("{record:?}"),
+        })
+        .collect();
+    // Woken up on the way to sleep it does not lose the processor at all, but hardly every time.
+    assert!(
+        switches.contains(&true) && switches.contains(&false),
+        "{records:?}"
+    );
+    assert!(switches.windows(2).all(|two| two[0] != two[1]), "{records:?}");
 }
 
 /// For the test below: many events, with few files allowed.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use program::{Pc, Program, RunAddr};
 use pt_driver_client::code::Exit;
 use pt_driver_client::flow::{FlowEvent, ThreadFlow, Time};
-use pt_driver_client::recorder::{Clock, Missing, Space, What as Lacking};
+use pt_driver_client::recorder::{Missing, Recording, Space, ThreadTrace, What as Lacking};
 
 use super::catalogue::Cataloguer;
 use crate::record::FlowRecord;
@@ -70,7 +70,8 @@ pub(super) fn read(record: &FlowRecord, program: &Program<'_>, catalogue: &mut C
         let reader = Reader {
             program,
             space,
-            clock: record.recording.clock,
+            recording: &record.recording,
+            trace,
             branches: &branches,
         };
         for branch in flow.branches() {
@@ -97,7 +98,8 @@ fn missing(missing: &Missing) -> (Option<u32>, String) {
 struct Reader<'r, 'a> {
     program: &'r Program<'a>,
     space: &'r Space,
-    clock: Clock,
+    recording: &'r Recording,
+    trace: &'r ThreadTrace,
     branches: &'r BTreeMap<Pc, BranchId>,
 }
 
@@ -175,6 +177,6 @@ impl Reader<'_, '_> {
     }
 
     fn time(&self, time: Option<Time>) -> Option<u64> {
-        self.clock.nanoseconds(time?.estimated)
+        self.recording.nanoseconds(self.trace, time?)
     }
 }

@@ -1,7 +1,7 @@
 //! Intel PT: the processor records, an event and a buffer for each thread.
 //!
-//! With a buffer to each thread nothing has to be taken apart afterwards, and no context switches need to be known. The
-//! kernel keeps address filters up to date by itself when files are mapped, at another address or in another program.
+//! With a buffer to each thread nothing has to be taken apart afterwards. The kernel keeps address filters up to date by
+//! itself when files are mapped, at another address or in another program. Context switches tell when a thread ran nothing.
 //! Where modules were is told by perf, mapping by mapping; a look at the process when a thread starts adds what was there
 //! before. What was traced after the failure is no part of the run.
 
@@ -22,8 +22,9 @@ use tracee::run::{Ended, TrackError, Tracker};
 use tracee::{ClockPoint, Pid};
 
 use super::Recorder;
+use super::clock::Clock;
 use super::place::Known;
-use super::recording::{Clock, Missing, Placed, Recording, Space, ThreadTrace, Unit, What};
+use super::recording::{Missing, Placed, Recording, Space, ThreadTrace, Unit, What};
 use super::request::{RecorderError, Source};
 use super::sideband::{self, Told};
 use crate::config::{self, Processor};
@@ -224,6 +225,9 @@ fn gather(recording: &mut Recording, tid: Tid, space: usize, trace: PtTrace) {
     miss(trace.overrun, What::Beginning(trace.overrun));
     miss(trace.overwritten.into(), What::Overwritten);
     recording.counts.unfiltered += u64::from(trace.unfiltered);
+    if !trace.absences.is_empty() {
+        recording.absences.entry(tid).or_default().extend(trace.absences);
+    }
     let segments = trace.segments.into_iter();
     recording
         .threads
@@ -314,6 +318,8 @@ impl Recorder for IntelPt {
 
 #[cfg(test)]
 mod tests {
+    use tracee::perf::intel_pt::Absence;
+
     use super::*;
 
     fn part(offset: u64, file: &str) -> FilterPart {
@@ -342,15 +348,23 @@ mod tests {
     #[test]
     fn what_is_missing_from_a_trace_is_listed() {
         let mut recording = Recording::empty(Source::IntelPt, Clock::Counter(None));
+        let away = Absence {
+            from: 3,
+            to: Some(4),
+            preempted: true,
+        };
         let trace = PtTrace {
             segments: vec![vec![1], vec![2, 3]],
             truncated: 1,
             lost: 7,
             overwritten: true,
             unfiltered: true,
+            absences: vec![away],
             ..PtTrace::default()
         };
         gather(&mut recording, Tid(5), 0, trace);
+        gather(&mut recording, Tid(6), 0, PtTrace::default());
+        assert_eq!(recording.absences, [(Tid(5), vec![away])].into());
         assert_eq!(recording.counts.unfiltered, 1);
         let missing: Vec<What> = recording
             .missing

@@ -4,6 +4,7 @@
 //!
 //! - [`request`]: which recorder is wanted, and which one there is
 //! - [`recording`]: what comes out: bytes, where the code was, and what is missing
+//! - `clock`: when what a trace tells of happened
 //! - [`software`]: probes on branches, where the processor does not record
 //! - [`intel`]: the processor
 //! - [`step`]: one instruction at a time, which the others are held against in tests
@@ -12,6 +13,7 @@
 //! - `follower`, `writer`: from hits to packets
 //! - `place`: modules of the program in a process; [`sideband`]: the same, by what perf tells around a trace
 
+mod clock;
 mod follower;
 mod hex;
 pub mod intel;
@@ -28,7 +30,8 @@ pub mod step;
 mod suffix;
 mod writer;
 
-pub use recording::{Clock, Counts, Missing, Placed, Recording, Space, ThreadTrace, Unit, What};
+pub use clock::Clock;
+pub use recording::{Counts, Missing, Placed, Recording, Space, ThreadTrace, Unit, What};
 pub use request::{ControlFlow, RecorderError, Source, choose, recorder};
 use tracee::run::Tracker;
 

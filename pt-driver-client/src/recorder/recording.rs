@@ -1,17 +1,20 @@
 //! What came out of recording: bytes for each thread, and all that is missing from them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
 use program::{BuildId, LinkAddr, ModuleId, Pc, Program, RunAddr};
 use serde::{Deserialize, Serialize};
 use slicer::plan::PcRange;
-use tracee::{ClockPoint, Tid};
+use tracee::Tid;
+use tracee::perf::intel_pt::Absence;
 
+use super::clock::{Clock, while_running};
 use super::request::Source;
 use crate::code::Image;
 use crate::config::{self, Config, Filter, Processor};
-use crate::flow::{Decoder, Interest, ThreadFlow};
+use crate::flow::{Decoder, Interest, ThreadFlow, Time};
 
 /// The control flow of one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,34 +32,11 @@ pub struct Recording {
     pub threads: Vec<ThreadTrace>,
     /// What is not in the traces although it may have happened.
     pub missing: Vec<Missing>,
+    /// When threads did not have the processor, in order of time, as far as it was told.
+    #[serde(default)]
+    pub absences: BTreeMap<Tid, Vec<Absence>>,
     /// How much it was.
     pub counts: Counts,
-}
-
-/// What the times in a trace (TSC packets) are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Clock {
-    /// Nanoseconds of CLOCK_MONOTONIC.
-    Monotonic,
-    /// Ticks of the processor's counter. Two moments at which both clocks were looked at say what they are in
-    /// nanoseconds.
-    Counter(Option<(ClockPoint, ClockPoint)>),
-}
-
-impl Clock {
-    /// The time of a TSC packet as CLOCK_MONOTONIC in nanoseconds, where that is known.
-    #[must_use]
-    pub fn nanoseconds(self, ticks: u64) -> Option<u64> {
-        let Self::Counter(points) = self else {
-            return Some(ticks);
-        };
-        let (begin, end) = points?;
-        let length = i128::from(end.ticks) - i128::from(begin.ticks);
-        let nanoseconds = i128::from(end.nanoseconds) - i128::from(begin.nanoseconds);
-        let since = i128::from(ticks) - i128::from(begin.ticks);
-        let time = i128::from(begin.nanoseconds) + (since * nanoseconds).checked_div(length)?;
-        u64::try_from(time).ok()
-    }
 }
 
 /// What has to be known of a processor to read its traces.
@@ -253,8 +233,17 @@ impl Recording {
             spaces: Vec::new(),
             threads: Vec::new(),
             missing: Vec::new(),
+            absences: BTreeMap::new(),
             counts: Counts::default(),
         }
+    }
+
+    /// When something happened that a thread's trace times, as CLOCK_MONOTONIC in nanoseconds.
+    #[must_use]
+    pub fn nanoseconds(&self, trace: &ThreadTrace, time: Time) -> Option<u64> {
+        let absences = self.absences.get(&trace.tid).map(Vec::as_slice);
+        let ticks = while_running(time.estimated, absences.unwrap_or_default());
+        self.clock.nanoseconds(ticks)
     }
 
     /// What the threads did in a plan's ranges, one after the other. Addresses are those of [`ThreadTrace::space`];
@@ -314,21 +303,5 @@ mod tests {
         unit.filter = (0..5).map(|n| range(3, n * 8, n * 8 + 4)).collect();
         assert_eq!(unit.config(&space).filter, None, "no processor has so many");
         assert_eq!(Unit::default().config(&space), Config::default());
-    }
-
-    #[test]
-    fn ticks_become_nanoseconds_by_two_points() {
-        let point = |ticks, nanoseconds| ClockPoint { ticks, nanoseconds };
-        let clock = Clock::Counter(Some((point(3_000, 100), point(6_000, 1_100))));
-        assert_eq!(clock.nanoseconds(3_000), Some(100));
-        assert_eq!(clock.nanoseconds(4_500), Some(600));
-        assert_eq!(clock.nanoseconds(9_000), Some(2_100));
-        assert_eq!(clock.nanoseconds(0), None, "before the clock began");
-        assert_eq!(
-            Clock::Counter(Some((point(1, 1), point(1, 2)))).nanoseconds(5),
-            None
-        );
-        assert_eq!(Clock::Counter(None).nanoseconds(5), None);
-        assert_eq!(Clock::Monotonic.nanoseconds(5), Some(5));
     }
 }

@@ -7,7 +7,7 @@ use perf_event_open_sys::bindings::{
     PERF_RECORD_AUX, PERF_RECORD_COMM, PERF_RECORD_EXIT, PERF_RECORD_FORK, PERF_RECORD_ITRACE_START,
     PERF_RECORD_LOST, PERF_RECORD_LOST_SAMPLES, PERF_RECORD_MISC_COMM_EXEC, PERF_RECORD_MISC_MMAP_BUILD_ID,
     PERF_RECORD_MISC_SWITCH_OUT, PERF_RECORD_MISC_SWITCH_OUT_PREEMPT, PERF_RECORD_MMAP2, PERF_RECORD_SAMPLE,
-    PERF_RECORD_SWITCH, PERF_RECORD_THROTTLE, PERF_RECORD_UNTHROTTLE,
+    PERF_RECORD_SWITCH, PERF_RECORD_SWITCH_CPU_WIDE, PERF_RECORD_THROTTLE, PERF_RECORD_UNTHROTTLE,
 };
 use program::{BuildId, FileOffset, RunAddr};
 
@@ -57,6 +57,8 @@ pub enum Record {
         out: bool,
         /// Although it would have gone on.
         preempted: bool,
+        /// Who had the processor before, or gets it: told of processors only, not of threads.
+        other: Option<(Pid, Tid)>,
     },
     /// The processor wrote to the buffer of a trace.
     Aux(AuxRecord),
@@ -176,10 +178,11 @@ pub(super) fn parse(bytes: &[u8]) -> Option<(Origin, Record)> {
         PERF_RECORD_MMAP2 => Record::Mmap(mapping(body, misc & PERF_RECORD_MISC_MMAP_BUILD_ID != 0)?),
         PERF_RECORD_THROTTLE => Record::Throttle,
         PERF_RECORD_UNTHROTTLE => Record::Unthrottle,
-        PERF_RECORD_SWITCH => Record::Switch {
-            out: misc & PERF_RECORD_MISC_SWITCH_OUT != 0,
-            preempted: misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT != 0,
-        },
+        PERF_RECORD_SWITCH => switch(misc, None),
+        PERF_RECORD_SWITCH_CPU_WIDE => {
+            let other = (Pid(u32(&mut body)?), Tid(u32(&mut body)?));
+            switch(misc, Some(other))
+        }
         PERF_RECORD_AUX => Record::Aux(AuxRecord {
             offset: u64(&mut body)?,
             size: u64(&mut body)?,
@@ -235,6 +238,14 @@ fn sample(mut bytes: &[u8]) -> Option<(Origin, Record)> {
         registers,
     };
     Some((origin, Record::Sample(sample)))
+}
+
+fn switch(misc: u32, other: Option<(Pid, Tid)>) -> Record {
+    Record::Switch {
+        out: misc & PERF_RECORD_MISC_SWITCH_OUT != 0,
+        preempted: misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT != 0,
+        other,
+    }
 }
 
 /// `PERF_SAMPLE_REGS_ABI_64`.

@@ -3,14 +3,21 @@
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use perf_event_open_sys::bindings::perf_event_mmap_page;
 
+use super::intel_pt::TickClock;
 use super::record::{HEADER, header};
 
 /// Size of a page on x86-64.
 const PAGE: usize = 4096;
+
+/// `cap_user_time_zero`, the fifth of the capabilities: `time_zero` is there.
+const CAP_USER_TIME_ZERO: u64 = 1 << 4;
+
+/// How often the clock is looked at before it is taken for unknown.
+const CLOCK_LOOKS: usize = 1000;
 
 /// One mapped ring: a page of bookkeeping, then a power of two of bytes.
 #[derive(Debug)]
@@ -91,6 +98,28 @@ impl Ring {
         // SAFETY: as for the tail of the records.
         unsafe { AtomicU64::from_ptr(&raw mut (*self.control.as_ptr()).aux_tail) }
             .store(tail, Ordering::Release);
+    }
+
+    /// How the clock of the records and the processor's counter belong together, if the kernel says so.
+    pub(super) fn tick_clock(&self) -> Option<TickClock> {
+        let page = self.control.as_ptr();
+        // SAFETY: the fields are aligned and live as long as the mapping; the kernel changes them while `lock` is odd, and
+        // makes it another number.
+        let read = || unsafe {
+            let lock = AtomicU32::from_ptr(&raw mut (*page).lock);
+            let before = lock.load(Ordering::Acquire);
+            let capabilities = (&raw const (*page).__bindgen_anon_1.capabilities).read_volatile();
+            let clock = TickClock {
+                zero: (&raw const (*page).time_zero).read_volatile(),
+                mult: (&raw const (*page).time_mult).read_volatile(),
+                shift: (&raw const (*page).time_shift).read_volatile(),
+            };
+            fence(Ordering::Acquire);
+            let is_whole = before.is_multiple_of(2) && lock.load(Ordering::Relaxed) == before;
+            is_whole.then_some((capabilities & CAP_USER_TIME_ZERO != 0).then_some(clock))
+        };
+        // It is written when the event starts and stops, which is over soon.
+        (0..CLOCK_LOOKS).find_map(|_| read()).flatten()
     }
 
     /// Copies bytes out of the part that holds records.

@@ -17,11 +17,12 @@ use tracee::run::TrackError;
 use tracee::{Pid, Tid};
 
 use self::live::{Live, follower};
+use super::clock::Clock;
 use super::follower::{Placement, ProbeHit};
 use super::layout::{At, Layout};
 use super::piece::Pieces;
 use super::place::Known;
-use super::recording::{Clock, Missing, Placed, Recording, Space, ThreadTrace, What};
+use super::recording::{Missing, Placed, Recording, Space, ThreadTrace, What};
 use super::request::{RecorderError, Source};
 
 /// A hit takes about 350 bytes and, on a fast machine, a microsecond or two: this is room for some 100 ms of a busy

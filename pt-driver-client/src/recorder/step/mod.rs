@@ -25,10 +25,11 @@ use tracee::{Pid, Tid, monotonic_ns};
 
 use self::thread::{Thread, is_direct, leads_to};
 use super::Recorder;
+use super::clock::Clock;
 use super::layout::has_refused_prefix;
 use super::piece::Pieces;
 use super::place::Known;
-use super::recording::{Clock, Placed, Recording, Space, ThreadTrace};
+use super::recording::{Placed, Recording, Space, ThreadTrace};
 use super::request::Source;
 
 /// Steps through the ranges of a plan.

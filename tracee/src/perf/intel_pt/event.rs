@@ -9,8 +9,10 @@
 //!   `time_mult` and `time_shift` of the first page), which is how records and packets are put in one order.
 //! - `mmap2`, `comm`, `comm_exec` and `task` have the same event report what goes on around the trace (sideband), to the
 //!   ring for records; PERF_RECORD_ITRACE_START comes by itself. With `sample_id_all` each record says whose it is and
-//!   when. `context_switch` is not asked for: it tells whose the data of a processor's buffer is, and these buffers are
-//!   each one thread's.
+//!   when.
+//! - `context_switch` reports when the thread loses the processor and gets it again: while it does not have it, it runs
+//!   nothing, whatever the times in the trace say. Whose the data is need not be told: the buffers are each one thread's,
+//!   and PERF_RECORD_SWITCH_CPU_WIDE, which says it for a processor's, is not written for an event of a thread.
 //! - First the ring for records is mapped, then `aux_offset` and `aux_size` are written to its first page, then the
 //!   buffer is mapped there: read-only for a flight recorder.
 //! - A stream is enabled again after every look, as perf does it: the kernel disables an event whose buffer is full, a
@@ -27,6 +29,7 @@ use perf_event_open_sys::bindings::{
     PERF_SAMPLE_CPU, PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
 };
 
+use super::absence::{Absence, Absences};
 use super::aux_buffer::Aux;
 use super::aux_cursor::{AuxCursor, AuxMode};
 use super::aux_trace::AuxTrace;
@@ -39,7 +42,8 @@ use crate::perf::record::{Record, parse};
 use crate::perf::ring::Ring;
 use crate::perf::rings::Stamped;
 
-/// Room for records: what was mapped, executed and lost, and one for each time that the thread loses the processor.
+/// Room for records: what was mapped, executed and lost, and three for each time that the thread loses the processor and
+/// gets it again.
 const RECORDS: usize = 1 << 18;
 
 /// Traces one thread, from when it is opened on. Gone with this value, or with this process, whatever ends it.
@@ -54,6 +58,7 @@ pub struct PtEvent {
     lost: u64,
     overwritten: bool,
     sideband: Vec<Stamped>,
+    absences: Absences,
     /// The kernel refused the filter.
     unfiltered: bool,
 }
@@ -75,6 +80,8 @@ pub struct PtTrace {
     pub overwritten: bool,
     /// What went on around it, in order: files mapped, programs executed, threads begun and ended.
     pub sideband: Vec<Stamped>,
+    /// When the thread did not have the processor, in order; nothing where the kernel does not tell it in ticks.
+    pub absences: Vec<Absence>,
     /// A filter was asked for and refused: everything was traced.
     pub unfiltered: bool,
 }
@@ -104,6 +111,7 @@ impl PtEvent {
         attr.set_comm(1);
         attr.set_comm_exec(1);
         attr.set_task(1);
+        attr.set_context_switch(1);
         attr.set_disabled(1);
         let failed = |error| explain("tracing with Intel PT".to_owned(), whose, error);
         let mut event = Event::open(attr, whose, None).map_err(failed)?;
@@ -130,6 +138,7 @@ impl PtEvent {
             lost: 0,
             overwritten: false,
             sideband: Vec::new(),
+            absences: Absences::default(),
             unfiltered,
         })
     }
@@ -169,6 +178,7 @@ impl PtEvent {
             overrun: self.cursor.overrun,
             overwritten: self.overwritten,
             sideband: self.sideband,
+            absences: self.absences.in_ticks(self.records.tick_clock()),
             unfiltered: self.unfiltered,
         })
     }
@@ -198,11 +208,15 @@ impl PtEvent {
             cursor,
             lost,
             sideband,
+            absences,
             ..
         } = self;
         records.drain(|bytes| match parse(bytes) {
             Some((_, Record::Aux(record))) => cursor.note(&record),
             Some((_, Record::Lost { lost: more } | Record::LostSamples { lost: more })) => *lost += more,
+            Some((origin, Record::Switch { out, preempted, .. })) => {
+                absences.note(origin.time, out, preempted)
+            }
             Some((origin, record)) => sideband.push(Stamped { origin, record }),
             None => *lost += 1,
         });

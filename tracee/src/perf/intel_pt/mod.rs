@@ -5,9 +5,11 @@
 //! - [`AuxRecord`]: what the kernel says of new data
 //! - [`AuxCursor`], [`AuxTrace`]: what is where in the buffer, and where it has holes
 //! - `aux_buffer`: the buffer, mapped
+//! - [`Absence`]: when the thread did not have the processor
 //! - [`can_filter`]: whether a file's code can be traced alone
 //! - [`family_and_model`]: which processor it is
 
+mod absence;
 mod aux_buffer;
 mod aux_cursor;
 mod aux_record;
@@ -17,6 +19,7 @@ mod filter;
 mod pmu;
 mod processor;
 
+pub use absence::{Absence, TickClock};
 pub use aux_cursor::{AuxCursor, AuxMode, Readable};
 pub use aux_record::{AuxFlags, AuxRecord};
 pub use aux_trace::AuxTrace;

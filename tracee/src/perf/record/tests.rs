@@ -123,10 +123,12 @@ fn threads_names_and_losses() {
         name: "worker".to_owned(),
         exec: true,
     };
-    let preempted = Record::Switch {
-        out: true,
-        preempted: true,
+    let switch = |out, preempted, other| Record::Switch {
+        out,
+        preempted,
+        other,
     };
+    let next = Some((Pid(5), Tid(6)));
     for (kind, misc, body, expected) in [
         (7, 0, task_body.clone(), Record::Fork(task)),
         (4, 0, task_body, Record::Exit(task)),
@@ -135,7 +137,11 @@ fn threads_names_and_losses() {
         (13, 0, words(&[13]), Record::LostSamples { lost: 13 }),
         (5, 0, words(&[9, 77, 77]), Record::Throttle),
         (6, 0, words(&[9, 77, 77]), Record::Unthrottle),
-        (14, 3 << 13, vec![], preempted),
+        (14, 0, vec![], switch(false, false, None)),
+        (14, 1 << 13, vec![], switch(true, false, None)),
+        (14, 3 << 13, vec![], switch(true, true, None)),
+        (15, 0, words(&[pair(5, 6)]), switch(false, false, next)),
+        (15, 3 << 13, words(&[pair(5, 6)]), switch(true, true, next)),
         (99, 0, vec![], Record::Other { kind: 99 }),
     ] {
         assert_eq!(parse(&record(kind, misc, &body)), Some((ORIGIN, expected)));
