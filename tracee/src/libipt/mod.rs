@@ -2,10 +2,12 @@
 //!
 //! - [`image`]: the traced code, as libipt wants it for speed (sections of a file, kept mapped)
 //! - [`block`] and [`insn`]: its two decoders; a block that comes together with an error is handed out too
+//! - [`decoder`]: what they have in common
 //! - [`event`]: what happens between instructions
 //! - [`fault`]: errors and the state after a step
 
 pub mod block;
+pub mod decoder;
 pub mod event;
 pub mod fault;
 pub mod image;
