@@ -2,6 +2,7 @@
 
 use super::time::Time;
 use crate::code::{BlockId, Blocks};
+use crate::packet::PacketError;
 
 /// Is told, in order, what the program did.
 ///
@@ -110,4 +111,14 @@ pub enum Why {
     /// Anything else that libipt says.
     #[error("libipt's error {0}")]
     Other(u32),
+}
+
+impl From<PacketError> for Why {
+    fn from(error: PacketError) -> Self {
+        match error {
+            PacketError::Unknown => Self::UnknownPacket,
+            // What the end of a trace cut off is no packet either.
+            PacketError::Malformed | PacketError::End => Self::MalformedPacket,
+        }
+    }
 }

@@ -231,6 +231,13 @@ impl<'t> State<'t> {
         self.block = UNKNOWN;
     }
 
+    /// Code of the width begins that was announced, if one was.
+    pub fn switch_as_told(&mut self) {
+        if let Some(mode) = self.pending.take_mode() {
+            self.switch(mode);
+        }
+    }
+
     /// Code of another width begins.
     pub fn switch(&mut self, mode: ExecMode) {
         self.mode_known = true;

@@ -5,7 +5,8 @@
 //! - [`thread`]: what one thread did, in order: the blocks and branches that were asked for, and the gaps
 //! - [`time`]: when that was, from the timing packets
 //! - `fast`: the packets that traces are made of: TNT, TIP, tracing on and off
-//! - `slow`: every other packet, and what they bind to; `overflow`: what comes after lost packets
+//! - `slow`: every other packet, and what they bind to; `psb`: where decoding begins; `overflow`: what comes after lost
+//!   packets
 //! - `walk`: through code without packets, to an address
 //! - `batch`: blocks on their way to the consumer
 //! - `memo`: what several outcomes lead to, remembered; `returns`: calls to come back from
@@ -18,6 +19,7 @@ mod fast;
 mod memo;
 mod overflow;
 pub mod parallel;
+mod psb;
 mod returns;
 mod slow;
 pub mod thread;

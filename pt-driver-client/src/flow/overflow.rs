@@ -97,8 +97,7 @@ fn behind(state: &State<'_>, mut at: usize) -> Result<Behind, Why> {
                 return Ok(Behind::Unexpected);
             }
             Ok(_) | Err(PacketError::End) => return Ok(Behind::Off),
-            Err(PacketError::Unknown) => return Err(Why::UnknownPacket),
-            Err(PacketError::Malformed) => return Err(Why::MalformedPacket),
+            Err(error) => return Err(error.into()),
         }
     }
 }

@@ -36,6 +36,11 @@ impl Pending {
         self.items
     }
 
+    /// The width that was announced, once.
+    pub fn take_mode(&mut self) -> Option<ExecMode> {
+        self.mode.take()
+    }
+
     /// Nothing was announced.
     pub fn is_empty(&self) -> bool {
         let Self {
@@ -55,26 +60,6 @@ impl Pending {
     }
 }
 
-/// BDM70: a FUP in PSB+ although tracing is off. The TIP.PGE that follows tells.
-fn enables_next(state: &State<'_>) -> bool {
-    let mut at = state.position;
-    while let Ok((packet, size)) = state.packet(at) {
-        match packet {
-            Packet::TipPge(_) => return true,
-            Packet::Pad
-            | Packet::Pip { .. }
-            | Packet::ModeExec { .. }
-            | Packet::ModeTsx { .. }
-            | Packet::Vmcs { .. }
-            | Packet::Mnt(_) => {}
-            _ if packet.is_timing() => {}
-            _ => return false,
-        }
-        at += size;
-    }
-    false
-}
-
 /// Kinds of control-flow events whose FUP, when they do not have one of their own, is an interrupt's.
 const INTERRUPTING: [u8; 8] = [1, 3, 4, 5, 6, 8, 9, 12];
 
@@ -87,8 +72,7 @@ impl Known<'_> {
                 self.finish(state, consumer);
                 return Ok(true);
             }
-            Err(PacketError::Unknown) => return Err(Why::UnknownPacket),
-            Err(PacketError::Malformed) => return Err(Why::MalformedPacket),
+            Err(error) => return Err(error.into()),
         };
         let mut next = state.position + size;
         match packet {
@@ -118,8 +102,10 @@ impl Known<'_> {
                 state.pending.ptwrite = true;
             }
             Packet::Ptw { .. } if state.enabled => {
-                if let Some(at) = self.next_ptwrite(state) {
-                    self.walk_past(state, at, consumer)?;
+                if let Some(at) = self.next_ptwrite(state)
+                    && self.walk_to(state, at, consumer)?
+                {
+                    self.pass_ptwrite(state, at, consumer);
                 }
             }
             Packet::ControlFlowEvent { ip: true, .. } => state.pending.own_fup = true,
@@ -236,9 +222,7 @@ impl Known<'_> {
         }
         let ip = Self::address(state, payload);
         if let Some(from) = state.pending.interrupted.take() {
-            if !self.walk_to(state, from, consumer)? {
-                return Err(Why::Mismatch);
-            }
+            self.arrive(state, from, consumer)?;
             let to = ip.ok_or(Why::NoAddress)?;
             self.event(Event::Interrupted { from, to }, consumer);
             state.go(to);
@@ -247,9 +231,7 @@ impl Known<'_> {
             self.leave_indirect(state, head, consumer)?;
             state.go(ip.ok_or(Why::NoAddress)?);
         }
-        if let Some(mode) = state.pending.mode.take() {
-            state.switch(mode);
-        }
+        state.switch_as_told();
         Ok(())
     }
 
@@ -265,9 +247,7 @@ impl Known<'_> {
         }
         state.enabled = true;
         state.go(ip);
-        if let Some(mode) = state.pending.mode.take() {
-            state.switch(mode);
-        }
+        state.switch_as_told();
         self.event(Event::Enabled(ip), consumer);
         Ok(())
     }
@@ -283,9 +263,7 @@ impl Known<'_> {
             return Err(Why::UnexpectedPacket);
         }
         if let Some(at) = state.pending.interrupted.take() {
-            if !self.walk_to(state, at, consumer)? {
-                return Err(Why::Mismatch);
-            }
+            self.arrive(state, at, consumer)?;
             if state.has(Erratum::Skd022) && self.blocks.is_vm_entry(at) {
                 // SKD022: the FUP should not be there. The instruction ran, and left what is traced.
                 self.flush(consumer);
@@ -301,9 +279,7 @@ impl Known<'_> {
             self.leave_disabled(state, head, ip, consumer)?;
         }
         state.enabled = false;
-        if let Some(mode) = state.pending.mode.take() {
-            state.switch(mode);
-        }
+        state.switch_as_told();
         self.event(Event::Disabled(ip), consumer);
         Ok(())
     }
@@ -315,7 +291,7 @@ impl Known<'_> {
         consumer: &mut C,
     ) -> Result<(), Why> {
         let ip = Self::address(state, payload);
-        let mode = state.pending.mode.take();
+        let mode = state.pending.take_mode();
         let own = std::mem::take(&mut state.pending.own_fup) || mode.is_some();
         let shared = std::mem::take(&mut state.pending.shared_fup);
         if std::mem::take(&mut state.pending.aborted)
@@ -332,12 +308,9 @@ impl Known<'_> {
             && state.enabled
             && let Some(ip) = ip
         {
-            let is_there = match ptwrite {
-                true => self.walk_past(state, ip, consumer)?,
-                false => self.walk_to(state, ip, consumer)?,
-            };
-            if !is_there {
-                return Err(Why::Mismatch);
+            self.arrive(state, ip, consumer)?;
+            if ptwrite {
+                self.pass_ptwrite(state, ip, consumer);
             }
         }
         if let Some(mode) = mode {
@@ -350,98 +323,5 @@ impl Known<'_> {
             }
         }
         Ok(())
-    }
-
-    /// PSB and what belongs to it, up to PSBEND: the state, for a decoder that begins here; for one that comes by,
-    /// the state as it should be. Whether that was the end.
-    fn psb<C: Consumer>(
-        &mut self,
-        state: &mut State<'_>,
-        next: usize,
-        consumer: &mut C,
-    ) -> Result<bool, Why> {
-        if !state.pending.is_empty() {
-            return Err(Why::UnexpectedPacket);
-        }
-        let is_last = state.begun && state.position >= state.end;
-        let start = state.position;
-        let (mut ip, mut mode) = (None, None);
-        state.position = next;
-        state.timeline.psb();
-        let overflow = loop {
-            let (packet, size) = match state.packet(state.position) {
-                Ok(parsed) => parsed,
-                Err(PacketError::End) => {
-                    self.finish(state, consumer);
-                    return Ok(true);
-                }
-                // Whoever begins here will find it.
-                Err(_) if is_last => return Ok(true),
-                Err(PacketError::Unknown) => return Err(Why::UnknownPacket),
-                Err(PacketError::Malformed) => return Err(Why::MalformedPacket),
-            };
-            match packet {
-                Packet::PsbEnd => {
-                    state.position += size;
-                    break false;
-                }
-                Packet::Overflow => break true,
-                Packet::Fup(payload) => ip = payload.resolve(ip.unwrap_or(0)),
-                Packet::ModeExec { mode: told, .. } => mode = Some(told),
-                _ if packet.is_timing() => self.timing(state, packet, true, consumer),
-                Packet::Pad
-                | Packet::ModeTsx { .. }
-                | Packet::Pip { .. }
-                | Packet::Vmcs { .. }
-                | Packet::Mnt(_) => {}
-                _ if is_last => return Ok(true),
-                _ => return Err(Why::UnexpectedPacket),
-            }
-            state.position += size;
-        };
-        if state.has(Erratum::Bdm70) && !overflow && ip.is_some() && enables_next(state) {
-            ip = None;
-        }
-        if state.begun {
-            if let Err(why) = self.pass_psb(state, ip, mode, overflow, consumer) {
-                // The state is wrong, but not the PSB: decoding begins anew with it.
-                state.position = start;
-                return Err(why);
-            }
-        } else if let Some(ip) = ip {
-            state.enabled = true;
-            state.go(ip);
-        }
-        state.last_ip = ip.unwrap_or(0);
-        if is_last {
-            return Ok(true);
-        }
-        if let Some(mode) = mode {
-            state.switch(mode);
-        }
-        if let Some(ip) = ip.filter(|_| !state.begun) {
-            self.event(Event::Enabled(ip), consumer);
-        }
-        state.begun = true;
-        Ok(false)
-    }
-
-    /// Comes by a PSB: runs up to where it was written, if the state is what it says.
-    fn pass_psb<C: Consumer>(
-        &mut self,
-        state: &mut State<'_>,
-        ip: Option<u64>,
-        mode: Option<ExecMode>,
-        overflow: bool,
-        consumer: &mut C,
-    ) -> Result<(), Why> {
-        let same_mode = !state.mode_known || mode.is_none_or(|mode| mode == state.mode);
-        if !same_mode || ip.is_none() && state.enabled && !overflow || ip.is_some() && !state.enabled {
-            return Err(Why::BadStatus);
-        }
-        match ip {
-            Some(ip) if !self.walk_to(state, ip, consumer)? => Err(Why::Mismatch),
-            _ => Ok(()),
-        }
     }
 }

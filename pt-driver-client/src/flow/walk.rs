@@ -58,26 +58,30 @@ impl Known<'_> {
         None
     }
 
-    /// Runs up to a PTWRITE, and that too: what tells of it is written when it ran.
-    pub fn walk_past<C: Consumer>(
+    /// Runs up to an address, which comes before the next branch that needs a packet.
+    pub fn arrive<C: Consumer>(
         &mut self,
         state: &mut State<'_>,
-        ptwrite: u64,
+        ip: u64,
         consumer: &mut C,
-    ) -> Result<bool, Why> {
-        let is_there = self.walk_to(state, ptwrite, consumer)?;
-        if is_there && self.blocks.is_ptwrite(ptwrite) {
-            let end = self.blocks.addresses(ptwrite, 2).last().unwrap_or(ptwrite);
+    ) -> Result<(), Why> {
+        let is_there = self.walk_to(state, ip, consumer)?;
+        is_there.then_some(()).ok_or(Why::Mismatch)
+    }
+
+    /// Runs a PTWRITE, if that is what is there: what tells of one is written when it ran.
+    pub fn pass_ptwrite<C: Consumer>(&mut self, state: &mut State<'_>, at: u64, consumer: &mut C) {
+        if self.blocks.is_ptwrite(at) {
+            let end = self.blocks.addresses(at, 2).last().unwrap_or(at);
             self.flush(consumer);
             let part = Part {
-                start: ptwrite,
+                start: at,
                 end,
                 instructions: 1,
             };
             consumer.part(&self.blocks, part);
             state.go(end);
         }
-        Ok(is_there)
     }
 
     /// Runs up to an address. Whether it was reached: a branch that needs a packet can come first.
