@@ -20,6 +20,7 @@ struct Stepped {
 
 impl Known<'_> {
     /// Decodes up to a packet that is not one of the frequent ones, or to the end.
+    #[inline(never)]
     pub fn fast<C: Consumer>(&mut self, state: &mut State<'_>, consumer: &mut C) -> Result<(), Why> {
         if !state.begun || !state.pending.is_empty() {
             return Ok(());

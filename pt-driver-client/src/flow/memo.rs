@@ -70,7 +70,9 @@ pub struct Memo {
 
 impl Default for Memo {
     fn default() -> Self {
-        let bits = 11;
+        // Four times the steps of a small trace: most are found where they are looked for first, and whether there is a
+        // second look is hard to foresee.
+        let bits = 12;
         Self {
             slots: vec![Step::EMPTY; 1 << bits],
             shift: u32::BITS - bits,

@@ -65,6 +65,9 @@ const INTERRUPTING: [u8; 8] = [1, 3, 4, 5, 6, 8, 9, 12];
 
 impl Known<'_> {
     /// Decodes the next packet. Whether that was the end.
+    ///
+    /// Apart from the fast packets: among so much code their loop would be translated with less care.
+    #[inline(never)]
     pub fn slow<C: Consumer>(&mut self, state: &mut State<'_>, consumer: &mut C) -> Result<bool, Why> {
         let (packet, size) = match state.packet(state.position) {
             Ok(parsed) => parsed,
