@@ -28,23 +28,20 @@ pub fn decode<C: Consumer + Send>(
         consumer
     };
     let decode = &decode;
-    let Some((first, others)) = pieces.split_first() else {
-        return Vec::new();
-    };
-    std::thread::scope(|scope| {
-        let others: Vec<_> = others
-            .iter()
-            .map(|piece| scope.spawn(|| decode(piece.clone())))
-            .collect();
-        let mut done = vec![decode(first.clone())];
-        for other in others {
-            match other.join() {
-                Ok(consumer) => done.push(consumer),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
+    let mut done: Vec<Option<C>> = pieces.iter().map(|_| None).collect();
+    // On threads that are there already: a small trace is decoded in less than a millisecond, of which starting one is a
+    // part, and the memory of a new one is new to it as well.
+    rayon::in_place_scope(|scope| {
+        let mut work = pieces.into_iter().zip(&mut done);
+        let first = work.next();
+        for (piece, done) in work {
+            scope.spawn(move |_| *done = Some(decode(piece)));
         }
-        done
-    })
+        if let Some((piece, done)) = first {
+            *done = Some(decode(piece));
+        }
+    });
+    done.into_iter().flatten().collect()
 }
 
 /// Cuts a trace into pieces of about the same length, at PSBs.
