@@ -42,7 +42,7 @@ impl<'a> Module<'a> {
     pub fn load(name: &str, bytes: &'a [u8], files: &'a dyn Files) -> Result<Self, ElfError> {
         let elf = Arc::new(Elf::parse(bytes)?);
         // These are read from one end to the other, and soon.
-        for name in [".symtab", ".rela.dyn", ".debug_aranges"] {
+        for name in [".symtab", ".rela.dyn"] {
             let (_, section) = elf.section(name).unwrap_or_default();
             files.expect(section, Reading::Through);
         }

@@ -65,7 +65,7 @@ impl Sources<'_> {
 
     /// Assembly has lines but no functions.
     fn line_without_function(&self, addr: LinkAddr) -> Option<SourceFrame> {
-        let units = self.unit_ranges().all_at(addr).into_iter();
+        let units = self.units_at(addr).into_iter();
         let places = units.map(|index| self.place(UnitId::Main(index), addr));
         places.into_iter().find(|place| place.file.is_some())
     }

@@ -140,21 +140,19 @@ impl<'a> Sources<'a> {
     }
 
     /// The unit that describes the code of a main unit: itself, or the split unit it stands for.
-    pub(super) fn code_unit(&self, index: u32) -> Option<&Unit<'a>> {
+    pub(super) fn code_unit(&self, index: usize) -> Option<&Unit<'a>> {
         self.split_unit(index).or_else(|| self.unit(UnitId::Main(index)))
     }
 
     /// The function that covers an address, and its unit.
     pub(super) fn find_function(&self, addr: LinkAddr) -> Option<(&Unit<'a>, &Function)> {
-        let in_unit = |index: u32| {
+        let in_unit = |index: usize| {
             let unit = self.code_unit(index)?;
             Some((unit, self.index_of(unit).function_at(addr)?))
         };
-        let ranges = self.unit_ranges();
-        ranges
-            .likely_at(addr)
+        self.near_units(addr)
             .find_map(in_unit)
-            .or_else(|| ranges.all_at(addr).into_iter().find_map(in_unit))
+            .or_else(|| self.units_at(addr).into_iter().find_map(in_unit))
     }
 
     /// The out-of-line function that covers an address.

@@ -69,15 +69,15 @@ impl Sources<'_> {
 
     /// The main units that have an address as the operand of `DW_OP_addr`, or in their part of
     /// `.debug_addr`. Searching bytes is a hundred times as fast as reading entries.
-    pub(super) fn units_mentioning(&self, addr: LinkAddr) -> BTreeSet<u32> {
+    pub(super) fn units_mentioning(&self, addr: LinkAddr) -> BTreeSet<usize> {
         let operand = addr.0.to_le_bytes();
         let mut expression = vec![gimli::DW_OP_addr.0];
         expression.extend_from_slice(&operand);
         let info = self.dwarf.debug_info.reader().slice();
         self.files.expect(info, Reading::Through);
         let in_entries = memmem::find_iter(info, &expression);
-        let units = in_entries.filter_map(|offset| Some(self.main_units().find(DebugInfoOffset(offset))?.0));
-        let mut units: BTreeSet<u32> = units.collect();
+        let units = in_entries.filter_map(|offset| Some(self.main_around(DebugInfoOffset(offset))?.0));
+        let mut units: BTreeSet<usize> = units.collect();
         let table = self.dwarf.debug_addr.reader().slice();
         for offset in memmem::find_iter(table, &operand) {
             let bases = self.address_bases();
@@ -93,18 +93,15 @@ impl Sources<'_> {
     }
 
     /// Where each unit's part of `.debug_addr` starts.
-    fn address_bases(&self) -> &[(usize, u32)] {
+    fn address_bases(&self) -> &[(usize, usize)] {
         self.address_bases.get_or_init(|| {
-            let headers: Vec<_> = (0..).zip(&self.main_units().headers).collect();
-            let units = headers
-                .into_par_iter()
-                .with_min_len(64)
-                .filter_map(|(index, header)| {
-                    let unit = self.root_unit(index, header)?.gimli;
-                    // A split unit of version 4 may start at 0; other units without a base have no part.
-                    let has_part = unit.addr_base.0 != 0 || unit.dwo_id.is_some();
-                    has_part.then_some((unit.addr_base.0, index))
-                });
+            let headers = self.main_units().par_iter().with_min_len(64);
+            let units = headers.filter_map(|header| {
+                let unit = self.root_unit(header)?.gimli;
+                // A split unit of version 4 may start at 0; other units without a base have no part.
+                let has_part = unit.addr_base.0 != 0 || unit.dwo_id.is_some();
+                has_part.then_some((unit.addr_base.0, header.offset().0))
+            });
             let mut bases: Vec<_> = units.collect();
             bases.sort_unstable();
             bases

@@ -89,7 +89,7 @@ impl<'a> Sources<'a> {
             let units = symbols
                 .iter()
                 .flat_map(|symbol| self.units_mentioning(symbol.addr));
-            let units: BTreeSet<u32> = units.collect();
+            let units: BTreeSet<usize> = units.collect();
             let units = units.into_iter().filter_map(|index| self.code_unit(index));
             found.extend(units.flat_map(|unit| of(&self.globals_of(unit).named)));
         }
@@ -126,9 +126,8 @@ impl<'a> Sources<'a> {
 
     pub(super) fn globals(&self) -> &Globals<'a> {
         self.globals.get_or_init(|| {
-            let count = u32::try_from(self.main_units().headers.len()).unwrap_or(u32::MAX);
-            let units: Vec<_> = (0..count)
-                .into_par_iter()
+            let units = self.main_offsets().into_par_iter();
+            let units: Vec<_> = units
                 .filter_map(|index| Some(self.globals_of(self.code_unit(index)?)))
                 .collect();
             let mut all = Globals::default();

@@ -279,7 +279,7 @@ impl<'a> Sources<'a> {
     #[must_use]
     pub fn line_rows(&self, wanted: &LinkRange) -> Vec<LineRow> {
         let mut found = Vec::new();
-        for index in self.unit_ranges().overlapping(wanted) {
+        for index in self.units_overlapping(wanted) {
             let Some(unit) = self.unit(UnitId::Main(index)) else {
                 continue;
             };

@@ -8,7 +8,9 @@ use object::read::elf::{ElfFile64, ElfSection64};
 use object::{Object as _, ObjectSection as _};
 
 use super::budget::Budget;
-use super::units::{Dwarf, Reader};
+use super::near::NearSets;
+use super::split::SplitUnits;
+use super::units::{Dwarf, MainUnits, Reader};
 use super::{DebugStatus, Sources};
 use crate::addr::BuildId;
 use crate::elf::{Elf, compressed};
@@ -122,13 +124,14 @@ impl<'a> Sources<'a> {
             status,
             problems: Mutex::new(problems),
             abbreviations: Mutex::default(),
-            main: OnceLock::new(),
+            main: MainUnits::default(),
             types: OnceLock::new(),
             supplementary: OnceLock::new(),
             start: elf.entry(),
+            near_sets: NearSets::default(),
             unit_ranges: OnceLock::new(),
             signatures: OnceLock::new(),
-            split: OnceLock::new(),
+            split: SplitUnits::default(),
             package: OnceLock::new(),
             package_types: OnceLock::new(),
             globals: OnceLock::new(),
@@ -141,7 +144,6 @@ impl<'a> Sources<'a> {
             line_budget,
             entry_budget,
             abbreviation_budget,
-            abbreviation_offsets: OnceLock::new(),
         }
     }
 }

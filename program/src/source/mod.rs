@@ -26,6 +26,7 @@ mod load;
 mod location;
 mod members;
 mod names;
+mod near;
 mod origin;
 mod passed;
 mod paths;
@@ -52,11 +53,12 @@ pub use facts::{
 };
 use globals::Globals;
 pub use members::{Member, MemberPath};
+use near::NearSets;
 use ranges::UnitRanges;
-use split::{Package, SplitUnit};
+use split::{Package, SplitUnits};
 use symbols::Placed;
 pub use types::{Encoding, Type, TypeKind};
-use units::{Die, Dwarf, Unit, UnitTable};
+use units::{Die, Dwarf, MainUnits, Unit, UnitTable};
 
 /// More would not be read by anybody, and a corrupt file has no end of them.
 const MOST_PROBLEMS: usize = 64;
@@ -72,14 +74,15 @@ pub struct Sources<'a> {
     status: DebugStatus,
     problems: Mutex<Vec<String>>,
     abbreviations: Mutex<HashMap<(bool, usize), Arc<gimli::Abbreviations>>>,
-    main: OnceLock<UnitTable<'a>>,
+    main: MainUnits<'a>,
     types: OnceLock<UnitTable<'a>>,
     supplementary: OnceLock<UnitTable<'a>>,
     /// Where the process starts.
     start: LinkAddr,
+    near_sets: NearSets<'a>,
     unit_ranges: OnceLock<UnitRanges<'a>>,
     signatures: OnceLock<HashMap<u64, Die>>,
-    split: Slots<SplitUnit<'a>>,
+    split: SplitUnits<'a>,
     package: OnceLock<Option<Box<Package<'a>>>>,
     package_types: Slots<Unit<'a>>,
     globals: OnceLock<Globals<'a>>,
@@ -87,12 +90,11 @@ pub struct Sources<'a> {
     functions: Option<Arc<Functions<'a>>>,
     function_symbols: OnceLock<Vec<Placed<'a>>>,
     function_questions: AtomicU32,
-    address_bases: OnceLock<Vec<(usize, u32)>>,
+    address_bases: OnceLock<Vec<(usize, usize)>>,
     range_budget: Budget,
     line_budget: Budget,
     entry_budget: Budget,
     abbreviation_budget: Budget,
-    abbreviation_offsets: OnceLock<Vec<usize>>,
 }
 
 impl Sources<'_> {

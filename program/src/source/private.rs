@@ -16,7 +16,7 @@ use crate::addr::{LinkAddr, LinkRange};
 const NEAR: u64 = 64;
 
 /// A crate is compiled in at most so many units that follow one another.
-const MOST_UNITS: u32 = 512;
+const MOST_UNITS: usize = 512;
 
 impl<'a> Sources<'a> {
     /// The code that can name the function that begins at `entry`, in order, if that is not all code.
@@ -63,10 +63,12 @@ impl<'a> Sources<'a> {
         let mut indices = vec![index];
         // What is private in Rust is private to a crate, and a crate is several units in a row.
         if let Some(of) = self.crate_of(index) {
-            let alike = |at: &u32| self.crate_of(*at).as_ref() == Some(&of);
-            indices.extend((0..index).rev().take_while(alike).take(MOST_UNITS as usize));
-            let behind = (index.saturating_add(1)..).take_while(alike);
-            indices.extend(behind.take(MOST_UNITS as usize));
+            let units = self.main_offsets();
+            let alike = |at: &usize| self.crate_of(*at).as_ref() == Some(&of);
+            let (before, behind) = units.split_at(units.partition_point(|at| *at < index));
+            let before = before.iter().copied().rev().take_while(alike);
+            let behind = behind.iter().copied().skip(1).take_while(alike);
+            indices.extend(before.take(MOST_UNITS).chain(behind.take(MOST_UNITS)));
         }
         let mut ranges: Vec<LinkRange> = Vec::new();
         for index in indices {
@@ -99,9 +101,8 @@ impl<'a> Sources<'a> {
     }
 
     /// What the units of one Rust crate share of their names: `src/main.rs/@/main.4a1b2c3d-cgu.0`.
-    fn crate_of(&self, index: u32) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
-        let header = self.main_units().headers.get(usize::try_from(index).ok()?)?;
-        let unit = self.root_unit(index, header)?;
+    fn crate_of(&self, at: usize) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+        let unit = self.root_unit(&self.main_header(at)?)?;
         let name = unit.gimli.name?.slice();
         let at = memchr::memmem::find(name, b"/@/")?;
         let folder = unit.gimli.comp_dir.map(|folder| folder.slice().to_vec());

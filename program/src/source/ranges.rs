@@ -1,4 +1,4 @@
-//! Which units cover an address.
+//! Which units cover an address: all of them, where a look at the likely ones ([`super::near`]) does not tell.
 
 use std::collections::HashSet;
 use std::sync::OnceLock;
@@ -14,15 +14,20 @@ use crate::addr::{LinkAddr, LinkRange};
 use crate::files::Reading;
 
 /// A map from address ranges, which may overlap, to numbers.
-#[derive(Default)]
-pub(super) struct RangeMap {
+pub(super) struct RangeMap<N = u32> {
     /// Sorted by start; the third field is the greatest end so far, so that a search can go back from the
     /// last range that starts at or before an address and stop as soon as no earlier one reaches it.
-    entries: Vec<(LinkRange, u32, LinkAddr)>,
+    entries: Vec<(LinkRange, N, LinkAddr)>,
 }
 
-impl RangeMap {
-    pub fn new(ranges: impl IntoIterator<Item = (LinkRange, u32)>) -> Self {
+impl<N> Default for RangeMap<N> {
+    fn default() -> Self {
+        Self { entries: Vec::new() }
+    }
+}
+
+impl<N: Copy + Ord> RangeMap<N> {
+    pub fn new(ranges: impl IntoIterator<Item = (LinkRange, N)>) -> Self {
         let mut entries: Vec<_> = ranges
             .into_iter()
             .map(|(range, value)| (range, value, LinkAddr(0)))
@@ -37,7 +42,7 @@ impl RangeMap {
     }
 
     /// The numbers whose range holds the address, the range that starts last first.
-    pub fn at(&self, addr: LinkAddr) -> impl Iterator<Item = u32> {
+    pub fn at(&self, addr: LinkAddr) -> impl Iterator<Item = N> {
         let after = self.entries.partition_point(|(range, ..)| range.start <= addr);
         let before = self.entries.get(..after).unwrap_or_default();
         let near = before.iter().rev().take_while(move |(.., reach)| *reach > addr);
@@ -46,7 +51,7 @@ impl RangeMap {
     }
 
     /// Whether one range has all of another in it.
-    fn surrounds(&self, wanted: &LinkRange) -> bool {
+    pub fn surrounds(&self, wanted: &LinkRange) -> bool {
         let after = self
             .entries
             .partition_point(|(range, ..)| range.start <= wanted.start);
@@ -55,7 +60,7 @@ impl RangeMap {
     }
 
     /// The numbers whose range overlaps another.
-    pub fn overlapping(&self, wanted: &LinkRange) -> impl Iterator<Item = u32> {
+    pub fn overlapping(&self, wanted: &LinkRange) -> impl Iterator<Item = N> {
         let (start, end) = (wanted.start, wanted.end);
         let after = self.entries.partition_point(|(range, ..)| range.start < end);
         let before = self.entries.get(..after).unwrap_or_default();
@@ -67,24 +72,18 @@ impl RangeMap {
 
 /// The part of `.debug_aranges` that speaks of one unit.
 pub(super) struct UnitSet<'a> {
-    /// The first range in it. Linkers put the code of one compilation together, and compilations in one order
-    /// into all sections: units that are sorted by their first range are sorted by nearly all of them.
-    first: LinkAddr,
-    unit: u32,
+    pub unit: usize,
     header: ArangeHeader<Reader<'a>>,
-    map: OnceLock<RangeMap>,
+    map: OnceLock<RangeMap<usize>>,
 }
 
 impl<'a> UnitSet<'a> {
-    fn new(unit: u32, header: ArangeHeader<Reader<'a>>) -> Option<Self> {
-        let mut set = Self {
-            first: LinkAddr(0),
-            unit,
+    pub fn new(header: ArangeHeader<Reader<'a>>) -> Self {
+        Self {
+            unit: header.debug_info_offset().0,
             header,
             map: OnceLock::new(),
-        };
-        set.first = set.ranges().next()?.start;
-        Some(set)
+        }
     }
 
     fn ranges(&self) -> impl Iterator<Item = LinkRange> + use<'a> {
@@ -94,41 +93,31 @@ impl<'a> UnitSet<'a> {
         kept.map(|range| LinkAddr(range.begin)..LinkAddr(range.end))
     }
 
-    fn map(&self) -> &RangeMap {
+    pub fn map(&self) -> &RangeMap<usize> {
         self.map
             .get_or_init(|| RangeMap::new(self.ranges().map(|range| (range, self.unit))))
     }
 }
 
-/// Which units cover which addresses, as far as it was asked for.
+/// Which units cover which addresses.
 pub(super) struct UnitRanges<'a> {
-    /// By first range.
     sets: Vec<UnitSet<'a>>,
     /// Units without a set, by their root entries.
-    others: RangeMap,
-    /// Everything, for questions that a look at the likely units does not answer.
-    all: OnceLock<RangeMap>,
-    hard_questions: AtomicU32,
-    /// The code that a process starts with.
-    start: LinkRange,
+    others: RangeMap<usize>,
+    /// Everything, when there were many questions.
+    all: OnceLock<RangeMap<usize>>,
+    questions: AtomicU32,
 }
 
 /// Every stack of a main thread ends in the C library's `_start`, so short and without debug information. A
 /// program that brings its own is found like any other code.
 const START_CODE: u64 = 64;
 
-/// Hard questions that are answered by looking through the table before it gets sorted.
-const HARD_QUESTIONS: u32 = 8;
+/// Questions that are answered by looking through the table before it gets sorted.
+const FEW_QUESTIONS: u32 = 8;
 
-impl<'a> UnitRanges<'a> {
-    /// The units whose sets are likely to hold an address.
-    fn likely(&self, addr: LinkAddr) -> impl Iterator<Item = &UnitSet<'a>> {
-        let after = self.sets.partition_point(|set| set.first <= addr);
-        let places = [after.checked_sub(1), Some(after), after.checked_sub(2)];
-        places.into_iter().flatten().filter_map(|at| self.sets.get(at))
-    }
-
-    fn all(&self) -> &RangeMap {
+impl UnitRanges<'_> {
+    fn all(&self) -> &RangeMap<usize> {
         self.all.get_or_init(|| {
             let sets = self.sets.iter();
             let in_sets = sets.flat_map(|set| set.ranges().map(|range| (range, set.unit)));
@@ -137,19 +126,11 @@ impl<'a> UnitRanges<'a> {
         })
     }
 
-    /// The units that cover an address, found in one of them or in a few.
-    pub fn likely_at(&self, addr: LinkAddr) -> impl Iterator<Item = u32> {
-        self.likely(addr)
-            .flat_map(move |set| set.map().at(addr).take(1))
-            .chain(self.others.at(addr))
-    }
-
-    /// All units that cover an address.
-    pub fn all_at(&self, addr: LinkAddr) -> Vec<u32> {
-        if self.start.contains(&addr) {
-            return self.likely_at(addr).collect();
+    fn at(&self, addr: LinkAddr) -> Vec<usize> {
+        if self.sets.is_empty() {
+            return self.others.at(addr).collect();
         }
-        if self.hard_questions.fetch_add(1, Ordering::Relaxed) >= HARD_QUESTIONS {
+        if self.questions.fetch_add(1, Ordering::Relaxed) >= FEW_QUESTIONS {
             return self.all().at(addr).collect();
         }
         let holding = self
@@ -158,86 +139,97 @@ impl<'a> UnitRanges<'a> {
             .filter(|set| set.ranges().any(|range| range.contains(&addr)));
         holding.map(|set| set.unit).chain(self.others.at(addr)).collect()
     }
+}
+
+impl<'a> Sources<'a> {
+    /// All units that cover an address.
+    pub(super) fn units_at(&self, addr: LinkAddr) -> Vec<usize> {
+        let start = self.start..LinkAddr(self.start.0.saturating_add(START_CODE));
+        if start.contains(&addr) {
+            return self.near_units(addr).collect();
+        }
+        self.unit_ranges().at(addr)
+    }
 
     /// The units whose code overlaps a range, each once.
-    pub fn overlapping(&self, wanted: &LinkRange) -> Vec<u32> {
-        let whole = self.likely(wanted.start).find(|set| set.map().surrounds(wanted));
-        let mut units: Vec<u32> = match whole {
-            Some(set) => vec![set.unit],
-            None if self.others.surrounds(wanted) => self.others.overlapping(wanted).collect(),
-            None => self.all().overlapping(wanted).collect(),
+    pub(super) fn units_overlapping(&self, wanted: &LinkRange) -> Vec<usize> {
+        if let Some(set) = self
+            .sets_near(wanted.start)
+            .find(|set| set.map().surrounds(wanted))
+        {
+            return vec![set.unit];
+        }
+        let ranges = self.unit_ranges();
+        let mut units: Vec<usize> = if ranges.others.surrounds(wanted) {
+            ranges.others.overlapping(wanted).collect()
+        } else {
+            ranges.all().overlapping(wanted).collect()
         };
         units.sort_unstable();
         units.dedup();
         units
     }
-}
 
-impl<'a> Sources<'a> {
     /// Which of the main units cover which addresses: from `.debug_aranges`, and from the root entry of
     /// every unit that the table does not mention.
-    pub(super) fn unit_ranges(&self) -> &UnitRanges<'a> {
+    fn unit_ranges(&self) -> &UnitRanges<'a> {
         self.unit_ranges.get_or_init(|| {
             let sets = self.sets();
             // The headers of all units were looked at, a page or more for each.
             for section in [self.dwarf.debug_aranges.reader(), self.dwarf.debug_info.reader()] {
                 self.files.expect(section.slice(), Reading::Over);
             }
-            let covered: HashSet<u32> = sets.iter().map(|set| set.unit).collect();
-            let units = self.main_units();
-            let missing = (0..).zip(&units.headers).filter(|(index, header)| {
-                !covered.contains(index) && !matches!(header.type_(), UnitType::Type { .. })
+            let covered: HashSet<usize> = sets.iter().map(|set| set.unit).collect();
+            let missing = self.main_units().iter().filter(|header| {
+                !covered.contains(&header.offset().0) && !matches!(header.type_(), UnitType::Type { .. })
             });
             let missing: Vec<_> = missing.collect();
             // A unit takes microseconds; below some hundreds the other core is not worth waking.
             let found: Vec<_> = missing
                 .par_iter()
                 .with_min_len(128)
-                .flat_map_iter(|(index, header)| {
-                    self.root_ranges(*index, header)
-                        .into_iter()
-                        .map(|range| (range, *index))
+                .flat_map_iter(|header| {
+                    let ranges = self.root_ranges(header).into_iter();
+                    ranges.map(|range| (range, header.offset().0))
                 })
                 .collect();
-            let start = self.start..LinkAddr(self.start.0.saturating_add(START_CODE));
             UnitRanges {
                 sets,
                 others: RangeMap::new(found),
-                start,
                 all: OnceLock::new(),
-                hard_questions: AtomicU32::new(0),
+                questions: AtomicU32::new(0),
             }
         })
     }
 
-    /// The code of a main unit.
-    pub(super) fn ranges_of_unit(&self, index: u32) -> Vec<LinkRange> {
-        let known = self.unit_ranges();
-        let own = known.sets.iter().filter(|set| set.unit == index);
-        let mut ranges: Vec<LinkRange> = own.flat_map(UnitSet::ranges).collect();
-        let others = known.others.entries.iter().filter(|(_, unit, _)| *unit == index);
-        ranges.extend(others.map(|(range, ..)| range.clone()));
-        ranges
+    /// The code of a main unit, as its root entry says; a table that tells more is asked where that says nothing.
+    pub(super) fn ranges_of_unit(&self, at: usize) -> Vec<LinkRange> {
+        let own = self.main_header(at).map(|header| self.root_ranges(&header));
+        let own = own.unwrap_or_default();
+        if !own.is_empty() {
+            return own;
+        }
+        let sets = self.unit_ranges().sets.iter().filter(|set| set.unit == at);
+        sets.flat_map(UnitSet::ranges).collect()
     }
 
     fn sets(&self) -> Vec<UnitSet<'a>> {
-        let units = &self.main_units().headers;
+        let units = self.main_units();
         let mut sets = Vec::new();
         let mut headers = self.dwarf.debug_aranges.headers();
         let mut passed = Passed::new(self.files, self.dwarf.debug_aranges.reader().slice());
         while let Ok(Some(header)) = headers.next() {
             passed.up_to(header.offset().0);
             let offset = header.debug_info_offset();
-            let index = units.binary_search_by_key(&offset.0, |unit| unit.offset().0);
-            let index = index.ok().and_then(|index| u32::try_from(index).ok());
-            sets.extend(index.and_then(|index| UnitSet::new(index, header)));
+            let known = units.binary_search_by_key(&offset.0, |unit| unit.offset().0);
+            sets.extend(known.ok().map(|_| UnitSet::new(header)));
         }
-        sets.sort_unstable_by_key(|set| (set.first, set.unit));
+        sets.sort_unstable_by_key(|set| set.unit);
         sets
     }
 
-    fn root_ranges(&self, index: u32, header: &UnitHeader<Reader<'a>>) -> Vec<LinkRange> {
-        let Some(unit) = self.root_unit(index, header) else {
+    fn root_ranges(&self, header: &UnitHeader<Reader<'a>>) -> Vec<LinkRange> {
+        let Some(unit) = self.root_unit(header) else {
             return Vec::new();
         };
         match unit.entry(header.root_offset()) {

@@ -106,14 +106,11 @@ impl<'a> Sources<'a> {
     /// One unit for each line program, with nothing but its root entry read. Programs that overlap an
     /// earlier one are no programs.
     fn units_with_lines(&self) -> Vec<Unit<'a>> {
-        let headers: Vec<_> = (0..).zip(&self.main_units().headers).collect();
-        let units = headers
-            .into_par_iter()
-            .with_min_len(64)
-            .filter_map(|(index, header)| {
-                let unit = self.root_unit(index, header)?;
-                Some((unit.line_offset?.0, unit))
-            });
+        let headers = self.main_units().par_iter().with_min_len(64);
+        let units = headers.filter_map(|header| {
+            let unit = self.root_unit(header)?;
+            Some((unit.line_offset?.0, unit))
+        });
         let mut units: Vec<_> = units.collect();
         units.sort_by_key(|(offset, unit)| (*offset, unit.id));
         let mut end = 0;
@@ -167,7 +164,7 @@ impl<'a> Sources<'a> {
         };
         // The entries of a skeleton unit are in its split unit, which has the same numbers for files.
         let unit = match candidate.unit {
-            UnitId::Main(index) => self.code_unit(index).unwrap_or(unit),
+            UnitId::Main(at) => self.code_unit(at).unwrap_or(unit),
             _ => unit,
         };
         let mut found = Vec::new();

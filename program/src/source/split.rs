@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use elsa::sync::FrozenMap;
 use gimli::{DebugTypeSignature, Section as _, UnitHeader, UnitType};
 
 use super::Sources;
@@ -11,6 +12,9 @@ use super::units::{Die, Dwarf, Reader, Unit, UnitId, UnitTable};
 use crate::files::FileRequest;
 
 pub(super) type Package<'a> = gimli::DwarfPackage<Reader<'a>>;
+
+/// The split units that were asked for, by the offset of their skeleton.
+pub(super) type SplitUnits<'a> = FrozenMap<usize, Box<OnceLock<Option<Box<SplitUnit<'a>>>>>>;
 
 /// What a skeleton unit stands for.
 pub(super) struct SplitUnit<'a> {
@@ -21,20 +25,17 @@ pub(super) struct SplitUnit<'a> {
 
 impl<'a> Sources<'a> {
     /// The split unit of a main unit, if that is a skeleton and the object was found.
-    pub(super) fn split_unit(&self, of: u32) -> Option<&Unit<'a>> {
+    pub(super) fn split_unit(&self, of: usize) -> Option<&Unit<'a>> {
         self.split(of).map(|split| &split.unit)
     }
 
-    fn split(&self, of: u32) -> Option<&SplitUnit<'a>> {
-        let slots = self.split.get_or_init(|| {
-            let count = self.main_units().headers.len();
-            (0..count).map(|_| OnceLock::new()).collect()
-        });
-        let slot = slots.get(usize::try_from(of).ok()?)?;
+    fn split(&self, of: usize) -> Option<&SplitUnit<'a>> {
+        let slot = self.split.get(&of);
+        let slot = slot.unwrap_or_else(|| self.split.insert(of, Box::default()));
         slot.get_or_init(|| self.load_split(of).map(Box::new)).as_deref()
     }
 
-    fn load_split(&self, of: u32) -> Option<SplitUnit<'a>> {
+    fn load_split(&self, of: usize) -> Option<SplitUnit<'a>> {
         let skeleton = self.unit(UnitId::Main(of))?;
         let id = skeleton.gimli.dwo_id?;
         let name = skeleton.dwo_name?;
@@ -71,7 +72,7 @@ impl<'a> Sources<'a> {
     }
 
     /// Finds the unit with the skeleton's id among the units of a split object.
-    fn split_in(&self, of: u32, skeleton: &Unit<'a>, dwarf: Dwarf<'a>) -> Option<SplitUnit<'a>> {
+    fn split_in(&self, of: usize, skeleton: &Unit<'a>, dwarf: Dwarf<'a>) -> Option<SplitUnit<'a>> {
         let mut types = Vec::new();
         let mut found = None;
         let mut units = dwarf.units();
@@ -121,7 +122,7 @@ impl<'a> Sources<'a> {
         package.as_deref()
     }
 
-    pub(super) fn split_type(&self, of: u32, nth: u32) -> Option<&Unit<'a>> {
+    pub(super) fn split_type(&self, of: usize, nth: u32) -> Option<&Unit<'a>> {
         let split = self.split(of)?;
         let dwarf = split.unit.own.as_deref()?;
         split.types.get(nth, |header| {
@@ -202,9 +203,8 @@ impl<'a> Sources<'a> {
     fn signatures(&self) -> &HashMap<u64, Die> {
         self.signatures.get_or_init(|| {
             let mut signatures = HashMap::new();
-            let main = (0..)
-                .zip(&self.main_units().headers)
-                .map(|(index, header)| (UnitId::Main(index), header));
+            let main = self.main_units().iter();
+            let main = main.map(|header| (UnitId::Main(header.offset().0), header));
             let types = (0..)
                 .zip(&self.type_units().headers)
                 .map(|(index, header)| (UnitId::Types(index), header));

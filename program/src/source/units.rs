@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
+use elsa::sync::FrozenMap;
 use gimli::{
     AttributeValue, DebugAbbrev, DebugInfoOffset, DebugLineOffset, DebuggingInformationEntry, EndianSlice,
     LittleEndian, Reader as _, Section as _, UnitHeader, UnitOffset, UnitType,
@@ -25,21 +26,22 @@ pub(super) type Dwarf<'a> = gimli::Dwarf<Reader<'a>>;
 pub(super) type Entry<'a> = DebuggingInformationEntry<Reader<'a>>;
 pub(super) type Value<'a> = AttributeValue<Reader<'a>>;
 
-/// One unit, by the place it was found in and its number there.
+/// One unit, by the place it was found in, and its offset or its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum UnitId {
-    /// In `.debug_info` of the file that holds the debug information.
-    Main(u32),
+    /// In `.debug_info` of the file that holds the debug information, by its offset: so that it is known without
+    /// knowing those before it.
+    Main(usize),
     /// In `.debug_types` of that file.
     Types(u32),
     /// In the file that `dwz` moved common parts to.
     Supplementary(u32),
     /// The split unit that belongs to a skeleton among the main ones.
-    Split(u32),
+    Split(usize),
     /// A type unit in the same split object.
     SplitType {
         /// The skeleton.
-        of: u32,
+        of: usize,
         /// Which of the object's type units.
         nth: u32,
     },
@@ -52,6 +54,16 @@ pub(super) enum UnitId {
 pub(super) struct Die {
     pub unit: UnitId,
     pub offset: UnitOffset,
+}
+
+/// The last of the units in order that begins at or before an offset.
+fn around<'h, 'a>(
+    headers: &'h [UnitHeader<Reader<'a>>],
+    offset: DebugInfoOffset,
+) -> Option<(usize, &'h UnitHeader<Reader<'a>>)> {
+    let after = headers.partition_point(|header| header.offset().0 <= offset.0);
+    let index = after.checked_sub(1)?;
+    Some((index, headers.get(index)?))
 }
 
 /// The headers of one section, and the units that were opened.
@@ -68,12 +80,8 @@ impl<'a> UnitTable<'a> {
 
     /// The unit that holds an offset of the section.
     pub fn find(&self, offset: DebugInfoOffset) -> Option<(u32, UnitOffset)> {
-        let after = self
-            .headers
-            .partition_point(|header| header.offset().0 <= offset.0);
-        let index = after.checked_sub(1)?;
-        let inside = offset.to_unit_offset(self.headers.get(index)?)?;
-        Some((u32::try_from(index).ok()?, inside))
+        let (index, header) = around(&self.headers, offset)?;
+        Some((u32::try_from(index).ok()?, offset.to_unit_offset(header)?))
     }
 
     pub fn get(
@@ -88,6 +96,14 @@ impl<'a> UnitTable<'a> {
             .get_or_init(|| open(*header).map(Box::new))
             .as_deref()
     }
+}
+
+/// The units of `.debug_info`, by offset. One is opened without those before it; all are listed when somebody asks for
+/// all of them.
+#[derive(Default)]
+pub(super) struct MainUnits<'a> {
+    listed: OnceLock<Vec<UnitHeader<Reader<'a>>>>,
+    opened: FrozenMap<usize, Box<OnceLock<Option<Box<Unit<'a>>>>>>,
 }
 
 /// A unit whose root entry was read. Lines and functions follow when asked for.
@@ -191,18 +207,43 @@ fn is_plain_c(language: gimli::DwLang) -> bool {
 }
 
 impl<'a> Sources<'a> {
-    /// The headers of `.debug_info`.
-    pub(super) fn main_units(&self) -> &UnitTable<'a> {
-        self.main.get_or_init(|| {
+    /// The headers of all units of `.debug_info`.
+    pub(super) fn main_units(&self) -> &[UnitHeader<Reader<'a>>] {
+        self.main.listed.get_or_init(|| {
             self.bring_headers();
-            UnitTable::new(self.headers(&self.dwarf, ".debug_info"))
+            self.headers(&self.dwarf, ".debug_info")
         })
+    }
+
+    /// The offsets of all units of `.debug_info`.
+    pub(super) fn main_offsets(&self) -> Vec<usize> {
+        let headers = self.main_units().iter();
+        headers.map(|header| header.offset().0).collect()
+    }
+
+    /// The unit of `.debug_info` that holds an offset of it.
+    pub(super) fn main_around(&self, offset: DebugInfoOffset) -> Option<(usize, UnitOffset)> {
+        let header = around(self.main_units(), offset)?.1;
+        Some((header.offset().0, offset.to_unit_offset(header)?))
+    }
+
+    /// The header of the unit at an offset that is one's.
+    pub(super) fn main_header(&self, at: usize) -> Option<UnitHeader<Reader<'a>>> {
+        match self.main.listed.get() {
+            Some(listed) => {
+                let index = listed.binary_search_by_key(&at, |header| header.offset().0);
+                listed.get(index.ok()?).copied()
+            }
+            None => self.dwarf.debug_info.header_from_offset(DebugInfoOffset(at)).ok(),
+        }
     }
 
     /// Has the headers of all units brought in at once, where a table tells where they are. Each says where the
     /// next one is, a page from the disk for every one of them, one after the other.
     fn bring_headers(&self) {
         let info = self.dwarf.debug_info.reader().slice();
+        let table = self.dwarf.debug_aranges.reader().slice();
+        self.files.expect(table, Reading::Through);
         let mut sets = self.dwarf.debug_aranges.headers();
         while let Ok(Some(set)) = sets.next() {
             let header = info.get(set.debug_info_offset().0..).unwrap_or_default();
@@ -257,9 +298,12 @@ impl<'a> Sources<'a> {
     /// Opens a unit, once.
     pub(super) fn unit(&self, id: UnitId) -> Option<&Unit<'a>> {
         match id {
-            UnitId::Main(index) => self
-                .main_units()
-                .get(index, |header| self.open(id, &self.dwarf, header)),
+            UnitId::Main(at) => {
+                let slot = self.main.opened.get(&at);
+                let slot = slot.unwrap_or_else(|| self.main.opened.insert(at, Box::default()));
+                let open = || self.open(id, &self.dwarf, self.main_header(at)?).map(Box::new);
+                slot.get_or_init(open).as_deref()
+            }
             UnitId::Types(index) => self
                 .type_units()
                 .get(index, |header| self.open(id, &self.dwarf, header)),
@@ -313,55 +357,39 @@ impl<'a> Sources<'a> {
         {
             return Ok(Arc::clone(known));
         }
-        let parsed = self.parse_abbreviations(dwarf, header, supplementary)?;
+        let parsed = self.parse_abbreviations(dwarf, header)?;
         if let Ok(mut cache) = self.abbreviations.lock() {
             cache.insert(key, Arc::clone(&parsed));
         }
         Ok(parsed)
     }
 
-    /// A table ends before the next one that a unit refers to. Tables that do not are read as well, but not
-    /// without end.
+    /// A table is as long as it is, whatever else the section has. What all of them are together is bounded, though a
+    /// hostile file has units refer to any place of one that has no end.
     fn parse_abbreviations(
         &self,
         dwarf: &Dwarf<'a>,
         header: &UnitHeader<Reader<'a>>,
-        supplementary: bool,
     ) -> gimli::Result<Arc<gimli::Abbreviations>> {
         let start = header.debug_abbrev_offset().0;
         let section = dwarf.debug_abbrev.reader().slice();
-        let offsets = self.abbreviation_offsets();
-        let next = offsets.get(offsets.partition_point(|offset| *offset <= start));
-        if !supplementary
-            && let Some(table) = section.get(start..next.copied().unwrap_or(section.len()))
-            && let Ok(parsed) =
-                DebugAbbrev::new(table, LittleEndian).abbreviations(gimli::DebugAbbrevOffset(0))
-        {
-            return Ok(Arc::new(parsed));
+        let mut rest = EndianSlice::new(section.get(start..).unwrap_or_default(), LittleEndian);
+        loop {
+            let before = rest.len();
+            let last = skip_abbreviation(&mut rest)?;
+            if !self.abbreviation_budget.spend(before - rest.len()) {
+                return Err(gimli::Error::TooManyIterations);
+            }
+            if last {
+                return dwarf.abbreviations(header);
+            }
         }
-        if !self
-            .abbreviation_budget
-            .spend(section.len().saturating_sub(start))
-        {
-            return Err(gimli::Error::TooManyIterations);
-        }
-        dwarf.abbreviations(header)
-    }
-
-    fn abbreviation_offsets(&self) -> &[usize] {
-        self.abbreviation_offsets.get_or_init(|| {
-            let headers = self.main_units().headers.iter().chain(&self.type_units().headers);
-            let mut offsets: Vec<_> = headers.map(|header| header.debug_abbrev_offset().0).collect();
-            offsets.sort_unstable();
-            offsets.dedup();
-            offsets
-        })
     }
 
     /// A main unit of which only the root entry can be read, without parsing the whole abbreviation table:
     /// the root's abbreviation is the first one in what every known compiler writes.
-    pub(super) fn root_unit(&self, index: u32, header: &UnitHeader<Reader<'a>>) -> Option<Unit<'a>> {
-        let id = UnitId::Main(index);
+    pub(super) fn root_unit(&self, header: &UnitHeader<Reader<'a>>) -> Option<Unit<'a>> {
+        let id = UnitId::Main(header.offset().0);
         let table = self.dwarf.debug_abbrev.reader().slice();
         let first = table
             .get(header.debug_abbrev_offset().0..)
@@ -398,9 +426,9 @@ impl<'a> Sources<'a> {
             AttributeValue::UnitRef(offset) => Some(Die { unit: from, offset }),
             AttributeValue::DebugInfoRef(offset) => match from {
                 UnitId::Main(_) | UnitId::Types(_) => {
-                    let (index, offset) = self.main_units().find(offset)?;
+                    let (at, offset) = self.main_around(offset)?;
                     Some(Die {
-                        unit: UnitId::Main(index),
+                        unit: UnitId::Main(at),
                         offset,
                     })
                 }
@@ -484,20 +512,27 @@ fn push_range(ranges: &mut Vec<LinkRange>, begin: u64, end: u64) {
 /// The bytes of the first abbreviation of a table, closed with the table's end mark.
 fn first_abbreviation(table: &[u8]) -> Option<Vec<u8>> {
     let mut rest = EndianSlice::new(table, LittleEndian);
-    rest.read_uleb128().ok()?;
-    rest.read_uleb128().ok()?;
-    rest.read_u8().ok()?;
-    loop {
-        let name = rest.read_uleb128().ok()?;
-        let form = rest.read_uleb128().ok()?;
-        if form == u64::from(gimli::DW_FORM_implicit_const.0) {
-            rest.read_sleb128().ok()?;
-        }
-        if name == 0 && form == 0 {
-            break;
-        }
-    }
+    skip_abbreviation(&mut rest).ok()?;
     let mut bytes = table.get(..table.len().checked_sub(rest.len())?)?.to_vec();
     bytes.push(0);
     Some(bytes)
+}
+
+/// Passes an abbreviation, or the mark at the end of the table: then it is `true`.
+fn skip_abbreviation(rest: &mut Reader<'_>) -> gimli::Result<bool> {
+    if rest.read_uleb128()? == 0 {
+        return Ok(true);
+    }
+    rest.read_uleb128()?;
+    rest.read_u8()?;
+    loop {
+        let name = rest.read_uleb128()?;
+        let form = rest.read_uleb128()?;
+        if form == u64::from(gimli::DW_FORM_implicit_const.0) {
+            rest.read_sleb128()?;
+        }
+        if name == 0 && form == 0 {
+            return Ok(false);
+        }
+    }
 }
