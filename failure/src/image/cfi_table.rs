@@ -97,16 +97,8 @@ impl<'r> Table<'r> {
                     let relative = i32_at(bytes, TABLE_AT + row * 8 + field * 4)?;
                     Some(addr.wrapping_add_signed(i64::from(relative)))
                 };
-                let (mut low, mut high) = (0, *rows);
-                while low < high {
-                    let middle = low + (high - low) / 2;
-                    if value(middle, 0)? <= link {
-                        low = middle + 1
-                    } else {
-                        high = middle
-                    }
-                }
-                let entry = value(low.checked_sub(1)?, 1)?;
+                let until = rows_until(link, *rows, |row| value(row, 0))?;
+                let entry = value(until.checked_sub(1)?, 1)?;
                 usize::try_from(entry.checked_sub(*section_addr)?).ok()
             }
             Index::Walked(entries) => {
@@ -199,4 +191,68 @@ fn walk<'d, S: UnwindSection<Slice<'d>>>(section: &S, bases: &BaseAddresses) -> 
     }
     found.sort_unstable();
     found
+}
+
+/// How many of the rows, which are sorted, start at or before an address. Rows are about as dense everywhere, so the search
+/// goes out from where the address would be if they were: to halve a large table again and again is a page from the disk
+/// each time.
+fn rows_until(addr: u64, rows: u64, start: impl Fn(u64) -> Option<u64>) -> Option<u64> {
+    let Some(last) = rows.checked_sub(1) else {
+        return Some(0);
+    };
+    let first = start(0)?;
+    let span = start(last)?.saturating_sub(first);
+    let at = u128::from(addr.saturating_sub(first).min(span));
+    let guess = u64::try_from(at * u128::from(last) / (u128::from(span) + 1)).unwrap_or(0);
+    // All rows below `low` are at or before the address, and none from `high` on.
+    let (mut low, mut high) = (0, rows);
+    let mut step = 64;
+    if start(guess)? <= addr {
+        low = guess + 1;
+        while low + step < high && start(low + step)? <= addr {
+            low += step + 1;
+            step *= 2;
+        }
+        high = high.min(low + step);
+    } else {
+        high = guess;
+        while high > step && start(high - step)? > addr {
+            high -= step;
+            step *= 2;
+        }
+        low = low.max((high + 1).saturating_sub(step));
+    }
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if start(middle)? <= addr {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    Some(low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn a_search_counts_the_rows_at_or_before_an_address(
+            mut starts in proptest::collection::vec(0u64..5000, 0..600), far in 0u64..3, addr in 0u64..6000,
+        ) {
+            starts.sort_unstable();
+            // One end far away makes the guess a bad one.
+            match far {
+                0 => starts.insert(0, 0),
+                1 => starts.push(u64::MAX / 2),
+                _ => {}
+            }
+            let expected = starts.iter().filter(|start| **start <= addr).count() as u64;
+            let rows = starts.len() as u64;
+            let found = rows_until(addr, rows, |row| starts.get(usize::try_from(row).ok()?).copied());
+            proptest::prop_assert_eq!(found, Some(expected));
+        }
+    }
 }

@@ -117,6 +117,11 @@ impl<'a> Functions<'a> {
         })
     }
 
+    /// Goes through the symbols, which the first question would wait for otherwise.
+    pub fn prepare(&self) {
+        self.index();
+    }
+
     /// The symbol tables, names about to be searched from one end to the other.
     fn named_tables(&self) -> [SymbolTable<'a>; 2] {
         let tables = [self.symbols(), self.elf.dynsym()];

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use elsa::FrozenVec;
+use elsa::sync::FrozenVec;
 use failure::Report;
 use failure::resolve::recorded_path;
 use program::elf::ElfError;
@@ -66,7 +66,23 @@ impl ProgramFiles {
     /// # Errors
     /// When the executable cannot be read or is no program.
     pub fn program_of(&self, exe: &Path, report: &Report) -> Result<Program<'_>, ProgramError> {
-        let mut modules = vec![self.module(exe)?];
+        let (own, others) = std::thread::scope(|scope| {
+            // A large program's symbols take as long to go through as a library's debug information to uncompress.
+            let others = scope.spawn(|| self.libraries(exe, report));
+            let own = self.module(exe);
+            if let Ok(own) = &own {
+                own.code().functions().prepare();
+            }
+            (own, others.join())
+        });
+        let mut modules = vec![own?];
+        modules.extend(others.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        Ok(Program::new(modules))
+    }
+
+    /// The libraries that a report's stacks go through.
+    fn libraries(&self, exe: &Path, report: &Report) -> Vec<Module<'_>> {
+        let mut modules = Vec::new();
         let frames = report.threads.iter().flat_map(|thread| &thread.frames);
         let paths: BTreeSet<&str> = frames
             .filter_map(|frame| frame.module.as_ref())
@@ -91,7 +107,7 @@ impl ProgramFiles {
                 module
             });
         }
-        Ok(Program::new(modules))
+        modules
     }
 
     /// The program of a process: its executable, and all else that it had mapped.
