@@ -17,6 +17,7 @@ mod names;
 mod pt_traces;
 mod run;
 mod show;
+mod split;
 mod strange;
 mod trace_text;
 mod watch_accesses;

@@ -49,12 +49,38 @@ pub(super) fn candidates(binary: &Path, request: &FileRequest, extra: &[PathBuf]
             paths.extend(recorded.file_name().map(|name| beside.join(name)));
             paths
         }
-        FileRequest::SplitPackage => {
-            let mut name = binary.as_os_str().to_owned();
-            name.push(".dwp");
-            vec![PathBuf::from(name), binary.with_extension("dwp")]
+        FileRequest::SplitPackage => packages(binary, folders()),
+    }
+}
+
+/// A package is named after the binary or the binary's debug file, and stands beside it or where debug files are kept. The
+/// binary may have been given through a link.
+fn packages(binary: &Path, folders: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
+    let real = binary.canonicalize().ok().filter(|real| real != binary);
+    let binaries: Vec<&Path> = std::iter::once(binary).chain(real.as_deref()).collect();
+    let named = |path: &Path, ending: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(ending);
+        PathBuf::from(name)
+    };
+    let mut paths = Vec::new();
+    for binary in &binaries {
+        paths.extend([
+            named(binary, ".dwp"),
+            named(binary, ".debug.dwp"),
+            binary.with_extension("dwp"),
+        ]);
+    }
+    for folder in folders {
+        for binary in &binaries {
+            let whole = binary.strip_prefix("/").ok().map(|inner| folder.join(inner));
+            let alone = binary.file_name().map(|name| folder.join(name));
+            for path in whole.into_iter().chain(alone) {
+                paths.extend([named(&path, ".dwp"), named(&path, ".debug.dwp")]);
+            }
         }
     }
+    paths
 }
 
 fn by_build_id(folder: &Path, id: &BuildId, suffix: &str) -> Option<PathBuf> {
@@ -129,5 +155,22 @@ mod tests {
             paths(&request),
             ["/build/obj/a.dwo", "/opt/app/bin/obj/a.dwo", "/opt/app/bin/a.dwo"].map(String::from)
         );
+    }
+
+    #[test]
+    fn a_package_is_beside_the_binary_or_where_debug_files_are_kept() {
+        let found = paths(&FileRequest::SplitPackage);
+        assert_eq!(
+            found[..5],
+            [
+                "/opt/app/bin/server.dwp",
+                "/opt/app/bin/server.debug.dwp",
+                "/opt/app/bin/server.dwp",
+                "/symbols/opt/app/bin/server.dwp",
+                "/symbols/opt/app/bin/server.debug.dwp",
+            ]
+            .map(String::from)
+        );
+        assert!(found.contains(&"/symbols/server.dwp".to_owned()));
     }
 }
