@@ -5,6 +5,7 @@
 //! and says which frames are the program's own.
 
 mod frame;
+mod gone;
 mod hang;
 mod lines;
 mod place;
@@ -12,14 +13,12 @@ mod printed;
 mod returned;
 mod tail;
 
-use std::collections::BTreeSet;
-
 use program::source::SourceFrame;
 use program::{ModuleId, Pc, Program};
 use thiserror::Error;
 
 use crate::frames::{self, Part, RuntimeRole, innermost_own};
-use crate::report::{FrameOrigin, Kind, Position, Report, Sign, Signal, Source};
+use crate::report::{FrameOrigin, Kind, Position, Report, Signal, Source};
 use place::Places;
 
 pub use hang::{Waiting, waiting};
@@ -184,25 +183,10 @@ pub fn resolve(report: &Report, program: &Program<'_>) -> Result<Failure, Resolv
     };
     let mut notes = report.notes.clone();
     let failing_frame = threads.get_mut(failing).and_then(|thread| {
-        let printed = match &report.sign {
-            Some(Sign::Output(line)) => printed::at(program, line),
-            _ => BTreeSet::new(),
-        };
-        if printed.len() > 1 {
-            notes.push(format!(
-                "the output can have been printed at {} places, of which this is the first: --at FILE:LINE names another",
-                printed.len()
-            ));
-        }
-        printed
-            .first()
-            .copied()
-            .and_then(|at| put_back(program, at, FrameOrigin::Printed, &mut thread.frames))
-            .or_else(|| failing_frame(&thread.frames, report.source))
-            .or_else(|| {
-                let at = returned::made_at(program, report)?;
-                put_back(program, at, FrameOrigin::Returned, &mut thread.frames)
-            })
+        let frames = &mut thread.frames;
+        gone::printer(program, report, frames, &mut notes)
+            .or_else(|| failing_frame(frames, report.source))
+            .or_else(|| gone::returner(program, report, frames, &mut notes))
     });
     notes.extend(missing_debug_information(program));
     Ok(Failure {
@@ -266,23 +250,6 @@ fn check_build(report: &Report, program: &Program<'_>) -> Result<(), ResolveErro
             given: given.to_string(),
         }),
     }
-}
-
-/// Puts back the frame of a function that the failure is about and that is gone; says where.
-fn put_back(
-    program: &Program<'_>,
-    at: Pc,
-    origin: FrameOrigin,
-    frames: &mut Vec<ResolvedFrame>,
-) -> Option<usize> {
-    let frame = frame::gone(program, at, origin);
-    if !frame.own {
-        return None;
-    }
-    let is_start = |frame: &ResolvedFrame| frame.role == Some(RuntimeRole::Start);
-    let start = frames.iter().position(is_start).unwrap_or(frames.len());
-    frames.insert(start, frame);
-    Some(start)
 }
 
 /// The innermost own frame of the failure itself: where a signal handler reported it, one below the handler.

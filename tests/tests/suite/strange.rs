@@ -128,6 +128,45 @@ fn what_was_printed_is_explained_from_where_it_was_made() {
     }
 }
 
+/// What several statements can have made is put at one of them, and the sketch says that it is one of several.
+#[test]
+fn what_several_statements_can_have_made_says_so() {
+    for compiler in ["gcc", "clang"] {
+        let strange = Strange::of("several.c");
+        strange.compile(&[compiler, "-O0", "-g"], &["several.c"], "several");
+        let exe = strange.file("several");
+        let line = |mark: &str| strange.line(mark);
+        let several = |sketch: &Value| {
+            let notes = sketch["notes"].as_array().unwrap().iter();
+            let mut notes = notes.map(|note| note.as_str().unwrap().to_owned());
+            notes.find(|note| note.contains("of which this is the first"))
+        };
+        let five = sketch(&["--fail-on", "exit=5", "--", &exe, "status"]);
+        assert_eq!(five["failure"]["statement"]["line"], line("@first"), "{compiler}");
+        let expected = format!(
+            "the status 5 can have been made at 2 places, of which this is the first (several.c:{} as well): --at FILE:LINE \
+             names another",
+            line("@second")
+        );
+        assert_eq!(several(&five), Some(expected), "{compiler}");
+        let six = sketch(&["--fail-on", "exit=6", "--", &exe, "status"]);
+        assert_eq!(six["failure"]["statement"]["line"], line("@alone"), "{compiler}");
+        assert_eq!(several(&six), None, "{compiler}");
+        let printed = sketch(&["--fail-on", "stdout~much", "--", &exe]);
+        assert_eq!(
+            printed["failure"]["statement"]["line"],
+            line("@odd"),
+            "{compiler}"
+        );
+        let expected = format!(
+            "the output can have been printed at 2 places, of which this is the first (several.c:{} as well): --at FILE:LINE \
+             names another",
+            line("@even")
+        );
+        assert_eq!(several(&printed), Some(expected), "{compiler}");
+    }
+}
+
 /// The racing accesses and the failing statement are in a library; what is loaded late is only known to fail.
 #[test]
 fn a_race_in_a_shared_library() {
