@@ -203,6 +203,18 @@ fn across_call(view: &FunctionView<'_, '_>, call: InstrIx, wanted: &Location) ->
     }
 }
 
+/// Whether a call gets a pointer to an object that is wanted, as [`Definition::Lent`]. What a call is lent that the function
+/// is left by, nothing of the function comes behind to ask for.
+#[must_use]
+pub fn lent_to(view: &FunctionView<'_, '_>, call: InstrIx, wanted: Location) -> Option<Definition> {
+    match wanted {
+        Location::Object { base, offset, width } if view.is_call(call) => {
+            lent_through(view, call, (base, offset, width))
+        }
+        _ => None,
+    }
+}
+
 /// How far a pointer leads when nothing says how large the object behind it is.
 const UNKNOWN_SIZE: i64 = 64;
 

@@ -2,17 +2,20 @@
 
 use program::FunctionRef;
 use program::code::{InstrIx, Target};
-use program::values::{Gpr, Place};
+use program::values::{Base, Gpr, Place};
 
 use super::context::Site;
 use super::queue::Point;
 use super::{Here, Slice, Why};
 use crate::dependence::effects::RegisterSet;
 use crate::dependence::location::Location;
-use crate::dependence::reaching::{Definition, reaching};
+use crate::dependence::reaching::{Definition, lent_to, reaching};
 use crate::dependence::summary::{ResultOf, Summary};
 use crate::dependence::uses::Role;
 use crate::view::FunctionView;
+
+/// Calls that functions are left by and through which lent bytes are followed, before they are taken to be written.
+const MOST_CALLS: u32 = 4;
 
 /// Who is called, as far as the slice cares.
 enum Callee<'a> {
@@ -197,6 +200,16 @@ impl<'p, 'a> Slice<'p, 'a> {
                 }
                 _ => self.want(here, &inner, point, location),
             }
+            if let Some(Definition::Lent {
+                argument,
+                offset,
+                width,
+                ..
+            }) = lent_to(&inner, ix, location)
+            {
+                let here = Here { paid: None, ..here };
+                self.lent_to_call(here, &inner, point, argument, offset, width);
+            }
         }
     }
 
@@ -210,18 +223,17 @@ impl<'p, 'a> Slice<'p, 'a> {
         offset: i64,
         width: u32,
     ) {
-        let number = Gpr::ARGUMENTS
-            .iter()
-            .position(|&gpr| gpr == argument)
-            .unwrap_or(usize::MAX);
+        let number = number_of(argument);
         match self.callee(view, point.ix) {
             Callee::Own(callee) => {
                 let inside = Location::Object {
-                    base: program::values::Base::Entry(argument),
+                    base: Base::Entry(argument),
                     offset,
                     width,
                 };
-                if self.writes_back(callee, inside) && !self.contexts.passes_through(point.context, callee) {
+                if self.writes_back(callee, inside, MOST_CALLS)
+                    && !self.contexts.passes_through(point.context, callee)
+                {
                     self.push_visit(here, view, point, Role::Executed, Why::Data);
                     self.want_at_returns(here, point, callee, inside);
                 }
@@ -242,18 +254,48 @@ impl<'p, 'a> Slice<'p, 'a> {
         }
     }
 
-    /// Whether a function writes (or lends further) bytes behind one of its arguments.
-    fn writes_back(&mut self, callee: FunctionRef, location: Location) -> bool {
+    /// Whether a function writes (or lends further) bytes behind one of its arguments. Where it is left by a call, whoever
+    /// is called does; `calls` is how far that is followed.
+    fn writes_back(&mut self, callee: FunctionRef, location: Location, calls: u32) -> bool {
         let Some(inner) = self.view(callee) else {
             return false;
         };
         inner.leaving().into_iter().any(|ix| {
-            reaching(&inner, ix, location)
-                .definitions
-                .iter()
-                .any(|definition| !matches!(definition, Definition::Returned(_)))
+            let writes = |definition: &Definition| !matches!(definition, Definition::Returned(_));
+            if reaching(&inner, ix, location).definitions.iter().any(writes) {
+                return true;
+            }
+            let Some(Definition::Lent {
+                argument,
+                offset,
+                width,
+                ..
+            }) = lent_to(&inner, ix, location)
+            else {
+                return false;
+            };
+            match self.callee(&inner, ix) {
+                Callee::Own(next) => {
+                    let inside = Location::Object {
+                        base: Base::Entry(argument),
+                        offset,
+                        width,
+                    };
+                    calls == 0 || self.writes_back(next, inside, calls - 1)
+                }
+                Callee::Library(name) => name
+                    .map_or(Summary::UNKNOWN, Summary::of)
+                    .writes_through(number_of(argument)),
+                Callee::Pointer => true,
+            }
         })
     }
+}
+
+/// Which argument a register carries.
+fn number_of(argument: Gpr) -> usize {
+    let mut registers = Gpr::ARGUMENTS.iter();
+    registers.position(|&gpr| gpr == argument).unwrap_or(usize::MAX)
 }
 
 /// The argument registers that the code before a call sets up, when nothing tells how many it takes.
