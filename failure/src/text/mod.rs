@@ -5,6 +5,7 @@
 //!   each. A line is offered to each of them; what none of them knows is skipped.
 //! - `messages` and `signals`: what is said about the failure outside of stacks; `foreign`: traces that
 //!   are not for us.
+//! - `several`: where another failure begins.
 //! - `stacks` and `facts`: what was found, within bounds; `threads` and `modules` complete it, and
 //!   `assemble` makes the report.
 
@@ -25,6 +26,7 @@ mod prefix;
 mod rust_panic;
 mod sanitizer;
 mod scan;
+mod several;
 mod signals;
 mod stacks;
 mod threads;
@@ -109,6 +111,7 @@ fn read(lines: &mut lines::Lines<'_>) -> (stacks::Stacks, facts::Facts, Option<&
     let mut rust = rust_panic::RustPanic::default();
     let mut sanitizer = sanitizer::Sanitizer::default();
     let mut lldb = lldb::Lldb::default();
+    let mut several = several::Several::default();
     let mut language = None;
     while let Some(line) = lines.next_line() {
         if line.is_blank() {
@@ -116,6 +119,9 @@ fn read(lines: &mut lines::Lines<'_>) -> (stacks::Stacks, facts::Facts, Option<&
             continue;
         }
         let text = line.text();
+        if several.is_of_another(text, &stacks, &facts) {
+            continue;
+        }
         if text.starts_with('#') {
             let record = gdb::unwrap_frame(&line, lines);
             let _known = coredumpctl::frame(&record, &mut stacks)
@@ -139,6 +145,7 @@ fn read(lines: &mut lines::Lines<'_>) -> (stacks::Stacks, facts::Facts, Option<&
             || perf::line(&line, &mut stacks);
     }
     rust.finish(&mut facts);
+    several.finish(&mut facts);
     if lines.cut > 0 {
         facts.note(format!("lines cut, as they were too long: {}", lines.cut));
     }

@@ -10,6 +10,7 @@ mod gdb;
 mod robust;
 mod rust;
 mod sanitizers;
+mod several;
 mod system;
 
 use std::fmt::Write;
