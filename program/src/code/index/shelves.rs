@@ -51,7 +51,8 @@ impl Shelves {
     ) -> Self {
         let span = ground.span();
         let mut shift = MIN_SHIFT;
-        while (span >> shift) as usize > symbols.len().max(functions) {
+        // At least one shelf: a span may need every bit.
+        while (span >> shift) as usize > symbols.len().max(functions).max(1) {
             shift += 1;
         }
         let symbols = symbols.get(..POSITION as usize).unwrap_or(symbols);
