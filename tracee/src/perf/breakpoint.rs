@@ -82,10 +82,6 @@ pub enum Delivery<'a> {
     Stop {
         /// What `si_perf_data` will be.
         cookie: u64,
-        /// What notes the time of the access ([`crate::bpf::Moments`]). Where somebody else's BPF map operation was
-        /// interrupted on the processor, Linux 6.10 and newer run no program and send no signal: such a hit is
-        /// counted and not delivered.
-        program: Option<&'a HitProgram>,
     },
     /// The program writes a record; the thread goes on.
     Bpf(&'a HitProgram),
@@ -177,27 +173,19 @@ impl Breakpoint {
         if !matches!(delivery, Delivery::Silent) {
             attr.__bindgen_anon_1.sample_period = 1;
         }
-        if let Delivery::Stop { cookie, .. } = delivery {
+        if let Delivery::Stop { cookie } = delivery {
             attr.set_sigtrap(1);
             attr.sig_data = cookie;
         }
         // Nothing may hit before its consumer is connected.
-        let connected = matches!(
-            delivery,
-            Delivery::Bpf(_) | Delivery::Ring(_) | Delivery::Stop { program: Some(_), .. }
-        );
-        let late = connected && start == Start::Enabled;
+        let late = matches!(delivery, Delivery::Bpf(_) | Delivery::Ring(_)) && start == Start::Enabled;
         if late {
             attr.set_disabled(1);
         }
         let open = |cpu| Event::open(attr, Whose::Thread(tid), cpu).map_err(|error| refused(tid, error));
         let events = match delivery {
-            Delivery::Stop { program: None, .. } | Delivery::Silent => vec![open(None)?],
-            Delivery::Bpf(program)
-            | Delivery::Stop {
-                program: Some(program),
-                ..
-            } => {
+            Delivery::Stop { .. } | Delivery::Silent => vec![open(None)?],
+            Delivery::Bpf(program) => {
                 let event = open(None)?;
                 event
                     .set_program(program.fd())

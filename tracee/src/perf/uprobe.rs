@@ -201,7 +201,7 @@ fn probe_attributes(
     if !matches!(delivery, Delivery::Silent) {
         attr.__bindgen_anon_1.sample_period = 1;
     }
-    if let Delivery::Stop { cookie, .. } = delivery {
+    if let Delivery::Stop { cookie } = delivery {
         attr.set_sigtrap(1);
         attr.set_remove_on_exec(1);
         attr.sig_data = cookie;

@@ -21,7 +21,7 @@ use super::probes::Probes;
 use crate::error::WatchError;
 use crate::location::Location;
 use crate::table::Table;
-use crate::watcher::{Event, REPORT_NS, RawHit, Report, Snapshot, WatchSpec};
+use crate::watcher::{Event, RawHit, Report, Snapshot, WatchSpec};
 
 /// No address was reported.
 const NOWHERE: RunAddr = RunAddr(0);
@@ -83,7 +83,6 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
 
     pub(crate) fn thread_exited(&mut self, tid: Tid) {
         self.probes.forget(tid);
-        self.owner.forget(tid);
         self.resumed_ns.remove(&tid);
     }
 
@@ -255,12 +254,6 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
         registers: Registers,
     ) {
         let resumed = self.resumed_ns.get(&tid).copied().unwrap_or(0);
-        let looking_ns = time_ns;
-        // Of a watch whose stop was merged with a probe's, nothing is said about the access that the probe found.
-        let noted_ns = self.owner.happened_ns(tid).filter(|_| report != Report::Probe);
-        let noted_ns = noted_ns.filter(|noted_ns| (resumed..=time_ns).contains(noted_ns));
-        let happened_ns = noted_ns.unwrap_or(time_ns);
-        let earliest_ns = resumed.max(self.flight.earliest_ns()).min(happened_ns);
         let mut memory = Vec::new();
         for (_, place) in self.table.places() {
             if let Some(bytes) = self.memory.read(place.addr, place.len as usize) {
@@ -272,11 +265,8 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
             self.look_at_modules();
         }
         self.out.push(Event::Hit(Box::new(RawHit {
-            time_ns: happened_ns,
-            earliest_ns,
-            likely_ns: noted_ns
-                .map_or(0, |noted_ns| noted_ns.saturating_sub(REPORT_NS))
-                .max(earliest_ns),
+            time_ns,
+            earliest_ns: resumed.max(self.flight.earliest_ns()),
             tid,
             watched,
             registers,
@@ -284,7 +274,6 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
             report,
             stack_top: self.memory.read_word(RunAddr(registers.rsp)),
             memory,
-            looking_ns,
             looked_ns,
         })));
     }

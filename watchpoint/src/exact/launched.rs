@@ -13,7 +13,6 @@ use tracee::{Pid, Tid};
 use super::core::Core;
 use super::engine::{Engine, Over, Sink};
 use super::owner::{Outlet, Owner, PerfOwner, PtraceOwner};
-use super::times::Times;
 use crate::arms::{Arms, Wanted};
 use crate::error::WatchError;
 use crate::hit::Mode;
@@ -44,11 +43,7 @@ impl LaunchedWatcher {
     /// # Errors
     /// When it cannot be started, or the locations cannot be watched.
     pub fn start(launch: Launch, specs: Vec<WatchSpec>, mode: Mode) -> Result<(Self, Pipes), WatchError> {
-        let times = match mode {
-            Mode::Exact => Times::noted(),
-            Mode::Compat | Mode::Observe => Times::default(),
-        };
-        let (mut watcher, pipes) = Self::prepare(launch, specs, mode, Outlet::Stops(times))?;
+        let (mut watcher, pipes) = Self::prepare(launch, specs, mode, Outlet::Stops)?;
         watcher.go();
         Ok((watcher, pipes))
     }
@@ -192,7 +187,7 @@ fn prepare<O: Launchable>(
 ) -> Result<(Engine<Launched, O>, Pipes), WatchError> {
     let (mut tracer, pipes) = Tracer::launch(launch)?;
     let pid = tracer.pid();
-    if !matches!(outlet, Outlet::Stops(_)) {
+    if !matches!(outlet, Outlet::Stops) {
         // Nobody stops at a hit: what was mapped then is looked at when the process ends.
         tracer.tell_end(pid.first_thread())?;
     }

@@ -10,7 +10,6 @@ use tracee::ptrace::{
     DebugAccess, DebugLength, DebugSlot, DebugWatch, Launched, SigInfo, TraceError, Tracer,
 };
 
-use super::times::Times;
 use crate::arms::{Arms, Wanted};
 use crate::error::WatchError;
 use crate::location::{Slot, Trigger};
@@ -99,12 +98,6 @@ pub(crate) trait Owner<Kind> {
     fn arm_new(&mut self, tracer: &mut Tracer<Kind>, tid: Tid) -> Result<(), WatchError>;
     /// What a thread's signal is about, if it is ours.
     fn trap(&mut self, tracer: &mut Tracer<Kind>, tid: Tid, info: &SigInfo) -> Option<Trap>;
-    /// When a thread that has stopped made its access, if that is known better than when it stopped.
-    fn happened_ns(&mut self, _tid: Tid) -> Option<u64> {
-        None
-    }
-    /// A thread is gone.
-    fn forget(&mut self, _tid: Tid) {}
     /// Makes a register wait for something else.
     fn set(&mut self, tracer: &mut Tracer<Kind>, register: usize, to: Wanted) -> Result<(), WatchError>;
     /// An exec has removed everything.
@@ -122,7 +115,7 @@ pub(crate) trait Owner<Kind> {
 #[derive(Clone, Debug)]
 pub(crate) enum Outlet {
     /// To us, as stops.
-    Stops(Times),
+    Stops,
     /// To whoever reads the ring of the program.
     Program(Arc<HitProgram>),
     /// To whoever reads the rings.
@@ -133,7 +126,9 @@ impl Outlet {
     /// Does something that needs the delivery.
     pub(crate) fn with<T>(&self, act: impl FnOnce(Delivery<'_>) -> T) -> T {
         match self {
-            Self::Stops(times) => times.with(watch_cookie(), act),
+            Self::Stops => act(Delivery::Stop {
+                cookie: watch_cookie(),
+            }),
             Self::Program(program) => act(Delivery::Bpf(program)),
             Self::Rings(rings) => {
                 let rings = rings.lock().unwrap_or_else(PoisonError::into_inner);
@@ -165,19 +160,6 @@ impl<Kind> Owner<Kind> for PerfOwner {
         perf_trap(info)
     }
 
-    fn happened_ns(&mut self, tid: Tid) -> Option<u64> {
-        match &self.outlet {
-            Outlet::Stops(times) => times.of(tid),
-            Outlet::Program(_) | Outlet::Rings(_) => None,
-        }
-    }
-
-    fn forget(&mut self, tid: Tid) {
-        if let Outlet::Stops(times) = &self.outlet {
-            times.forget(tid);
-        }
-    }
-
     fn set(&mut self, _: &mut Tracer<Kind>, register: usize, to: Wanted) -> Result<(), WatchError> {
         Ok(self.arms.set(register, to)?)
     }
@@ -187,7 +169,7 @@ impl<Kind> Owner<Kind> for PerfOwner {
     }
 
     fn stops(&self) -> bool {
-        matches!(self.outlet, Outlet::Stops(_))
+        matches!(self.outlet, Outlet::Stops)
     }
 
     fn hits(&self) -> Option<u64> {

@@ -126,7 +126,6 @@ impl Drop for Probes {
 fn open(tid: Tid, point: &Point) -> Result<Option<(ProbeId, Uprobe)>, PerfError> {
     let delivery = Delivery::Stop {
         cookie: probe_cookie(point.what),
-        program: None,
     };
     let target = ProbeTarget::Thread(tid);
     match Uprobe::open(&point.file, point.offset, ProbeEnd::Entry, target, delivery) {

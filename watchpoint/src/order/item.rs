@@ -8,10 +8,8 @@ use crate::values::Update;
 pub struct Pending {
     /// The hit; `seq` is given when it leaves. Its time is that of the report.
     pub hit: Hit,
-    /// It did not happen before this,
+    /// It did not happen before this.
     pub earliest_ns: u64,
-    /// and most likely not before this.
-    pub likely_ns: u64,
     /// The watch may have been set after it: what is known of the location's content may be what it left.
     pub is_first: bool,
     /// Bytes of its location, at most eight.
@@ -98,29 +96,11 @@ pub(super) enum What {
 pub(super) struct Item {
     pub(super) place: Place,
     pub(super) earliest_ns: u64,
-    pub(super) likely_ns: u64,
     pub(super) latest_ns: u64,
     pub(super) what: What,
 }
 
-/// Which times of accesses are believed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Times {
-    /// Those that are likely.
-    Likely,
-    /// Those that are certain.
-    Certain,
-}
-
 impl Item {
-    /// It did not happen before this.
-    pub(super) fn begins_ns(&self, times: Times) -> u64 {
-        match times {
-            Times::Likely => self.likely_ns,
-            Times::Certain => self.earliest_ns,
-        }
-    }
-
     pub(super) fn access(&self) -> Option<&Pending> {
         match &self.what {
             What::Access(pending) => Some(pending),

@@ -35,8 +35,6 @@ const MOST_WAITING: usize = 16_384;
 const PATIENCE_NS: u64 = 100_000_000;
 /// How long they wait at most for a moment that everybody was before or after.
 const MOST_PATIENCE_NS: u64 = 10 * PATIENCE_NS;
-/// How long a hit in its place waits at most for what those that wait tell about its values: they may be as late again.
-const MOST_SETTLING_NS: u64 = 2 * MOST_PATIENCE_NS;
 /// How much time must have passed for another search to be worth its while.
 const BETWEEN_SEARCHES_NS: u64 = 10_000_000;
 
@@ -66,7 +64,6 @@ impl Orderer {
         let item = Item {
             place: self.place(pending.hit.location),
             earliest_ns: pending.earliest_ns,
-            likely_ns: pending.likely_ns,
             latest_ns: pending.hit.time_ns,
             what: What::Access(Box::new(pending.clone())),
         };
@@ -78,7 +75,6 @@ impl Orderer {
         let item = Item {
             place: self.place(seen.location),
             earliest_ns: seen.from_ns,
-            likely_ns: seen.from_ns,
             latest_ns: seen.until_ns,
             what: What::Look(seen.content),
         };
@@ -86,13 +82,7 @@ impl Orderer {
     }
 
     fn enqueue(&mut self, tid: u32, item: Item) {
-        let queue = self.queues.entry(tid).or_default();
-        // What a thread did before this it did no later than this: a look at memory may have had more time than it took.
-        let later = |other: &&mut Item| other.latest_ns > item.latest_ns;
-        for other in queue.iter_mut().rev().take_while(later) {
-            other.latest_ns = item.latest_ns;
-        }
-        queue.push_back(item);
+        self.queues.entry(tid).or_default().push_back(item);
         self.waiting += 1;
     }
 
@@ -122,7 +112,7 @@ impl Orderer {
         self.settling.release(|place, time_ns| {
             // Whatever waits there is the next to tell.
             let patience_ns = if waiting.contains(&place) {
-                MOST_SETTLING_NS
+                MOST_PATIENCE_NS
             } else {
                 2 * PATIENCE_NS
             };
@@ -162,23 +152,14 @@ impl Orderer {
         } else {
             let old = up_to(complete_ns.saturating_sub(PATIENCE_NS));
             let too_old = up_to(complete_ns.saturating_sub(MOST_PATIENCE_NS));
-            let parts = self.parts(steps);
-            let waited = parts.iter().rfind(|part| **part <= old).copied().unwrap_or(0);
-            if waited >= too_old {
-                waited
-            } else {
-                // What is taken together tells most about its values.
-                let complete = up_to(complete_ns);
-                let next = parts.iter().find(|part| (too_old..=complete).contains(*part));
-                next.copied().unwrap_or(too_old)
-            }
+            self.parted(steps, old).max(too_old)
         };
         decided.max(waited)
     }
 
-    /// After how many of the first steps all is over before anything else can have begun: what tells about others tells
-    /// nothing about these.
-    fn parts(&self, steps: &[Step]) -> Vec<usize> {
+    /// How many of the first steps, at most `most`, are over before anything else can have begun: what tells about
+    /// others tells nothing about these.
+    fn parted(&self, steps: &[Step], most: usize) -> usize {
         let mut taken: BTreeMap<u32, usize> = BTreeMap::new();
         for step in steps {
             *taken.entry(step.tid).or_default() += 1;
@@ -194,14 +175,14 @@ impl Orderer {
             begin[at] = begins_ns;
         }
         let mut ends_ns = 0;
-        let mut parts = Vec::new();
-        for (at, step) in steps.iter().enumerate() {
+        let mut parted = 0;
+        for (at, step) in steps.iter().enumerate().take(most) {
             ends_ns = ends_ns.max(step.latest_ns);
             if begin[at + 1] > ends_ns {
-                parts.push(at + 1);
+                parted = at + 1;
             }
         }
-        parts
+        parted
     }
 
     fn take(&mut self, step: Step) {

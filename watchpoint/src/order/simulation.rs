@@ -20,8 +20,6 @@ pub(super) enum Op {
     Exchange(u8),
     CompareExchange(u8, u8),
     AtomicIncrement,
-    /// `lock add`: nothing tells what was found or left.
-    AtomicAdd(u8),
     Increment,
 }
 
@@ -65,19 +63,9 @@ pub(super) const WINDOW: u64 = 35_000_000;
 
 /// A run: events in their true order, each reported up to `jitter` late. Until then its thread does nothing else.
 pub(super) fn run(op: impl Strategy<Value = Op>, jitter: u64) -> impl Strategy<Value = Vec<Event>> {
-    run_of(THREADS, 40, op, 0..=jitter)
-}
-
-/// The same, of so many threads with fewer than so many events, each reported so late.
-pub(super) fn run_of(
-    threads: usize,
-    most: usize,
-    op: impl Strategy<Value = Op>,
-    late: impl Strategy<Value = u64>,
-) -> impl Strategy<Value = Vec<Event>> {
-    let event = (0..threads, 0usize..2, op, late);
-    prop::collection::vec(event, 1..most).prop_map(move |events| {
-        let (mut now, mut reported) = (WINDOW, vec![0; threads]);
+    let event = (0..THREADS, 0usize..2, op, 0..=jitter);
+    prop::collection::vec(event, 1..40).prop_map(|events| {
+        let (mut now, mut reported) = (WINDOW, [0; THREADS]);
         let events = events.into_iter().map(|(thread, location, op, late)| {
             now = (now + STEP).max(reported[thread] + 1);
             let resumed_ns = reported[thread];
@@ -108,7 +96,6 @@ impl Event {
             Op::FetchAdd(added) => (before + u64::from(added)) & 0xff,
             Op::CompareExchange(from, to) if before == u64::from(from) => to.into(),
             Op::CompareExchange(..) => before,
-            Op::AtomicAdd(added) => (before + u64::from(added)) & 0xff,
             Op::AtomicIncrement | Op::Increment => (before + 1) & 0xff,
         }
     }
@@ -134,7 +121,7 @@ impl Event {
             Op::Store(_) => (None, exact(after)),
             Op::FetchAdd(_) => (exact(before), exact(after)),
             Op::Exchange(_) => (exact(before), memory),
-            Op::AtomicIncrement | Op::AtomicAdd(_) => (None, None),
+            Op::AtomicIncrement => (None, None),
             Op::Increment => (
                 Some(Value::new(seen.wrapping_sub(1) & 0xff, Provenance::Memory)),
                 memory,
@@ -158,14 +145,9 @@ impl Event {
                 order_uncertain: false,
             },
             earliest_ns: self.resumed_ns.max(self.report_ns.saturating_sub(WINDOW)),
-            likely_ns: self.resumed_ns.max(self.report_ns.saturating_sub(WINDOW)),
             is_first: false,
             len: 1,
-            update: match self.op {
-                Op::AtomicIncrement | Op::Increment => Some(Update::Add(1)),
-                Op::AtomicAdd(added) => Some(Update::Add(added.into())),
-                _ => None,
-            },
+            update: matches!(self.op, Op::AtomicIncrement | Op::Increment).then_some(Update::Add(1)),
         }
     }
 }
@@ -190,12 +172,8 @@ pub(super) fn content_at(events: &[Event], location: usize, time_ns: u64) -> u64
 }
 
 /// What is seen of both locations when a hit is reported.
-fn looks(events: &[Event], pending: &Pending) -> Vec<Seen> {
-    looks_at(events, pending.hit.time_ns)
-}
-
-/// What is seen of both locations at a time.
-pub(super) fn looks_at(events: &[Event], report_ns: u64) -> Vec<Seen> {
+pub(super) fn looks(events: &[Event], pending: &Pending) -> Vec<Seen> {
+    let report_ns = pending.hit.time_ns;
     let look = |location| Seen {
         location,
         content: content_at(events, location, report_ns).into(),
@@ -313,7 +291,6 @@ proptest! {
         let mut pending = hits(&events);
         for pending in &mut pending {
             pending.earliest_ns = pending.hit.time_ns;
-            pending.likely_ns = pending.earliest_ns;
         }
         let out = ordered(&pending, |pending| looks(&events, pending), 4);
         prop_assert!(out.iter().map(|hit| hit.pc).is_sorted());
@@ -387,7 +364,6 @@ fn lost_updates_are_seen_as_they_were() {
             order_uncertain: false,
         },
         earliest_ns: time_ns.saturating_sub(50),
-        likely_ns: time_ns.saturating_sub(50),
         is_first: false,
         len: 4,
         update: None,
@@ -421,10 +397,9 @@ fn what_fits_nowhere_is_said() {
     let mut pending = hits(&[event(0, Op::Store(1), 1, 0), event(1, Op::Load, 10, 0)]);
     pending[1].hit.before = exact(9);
     pending[1].hit.value = exact(9);
-    for pending in &mut pending {
-        pending.earliest_ns = pending.hit.time_ns - 5;
-        pending.likely_ns = pending.earliest_ns;
-    }
+    pending
+        .iter_mut()
+        .for_each(|pending| pending.earliest_ns = pending.hit.time_ns - 5);
     let out = ordered(&pending, nothing_seen, 9);
     assert_eq!(out.len(), 2);
     assert!(!out[0].order_uncertain && out[1].order_uncertain);
@@ -478,7 +453,6 @@ fn values_that_occur_once_decide_the_order() {
     let mut pending = hits(&events);
     for pending in &mut pending {
         pending.earliest_ns = pending.hit.time_ns / (10 * STEP) * (10 * STEP);
-        pending.likely_ns = pending.earliest_ns;
         pending.hit.time_ns = pending.earliest_ns + 10 * STEP - 1 - u64::from(pending.hit.tid);
     }
     let out = ordered(&pending, nothing_seen, usize::MAX);
