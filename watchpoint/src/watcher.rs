@@ -348,3 +348,45 @@ pub trait Watcher: Send {
     /// When the process could not be left as it was.
     fn stop(&mut self) -> Result<Vec<Event>, WatchError>;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where a probe that reads an address from `rdi` finds a location, in a thread whose stack pointer is at 0x7000_0000.
+    fn located(addr: u64, late: bool) -> Option<RunAddr> {
+        let probe = Probe {
+            module: None,
+            addr: LinkAddr(0x1000),
+            offset: FileOffset(0x1000),
+            expression: Expression {
+                base: Some(Register::RDI),
+                index: None,
+                disp: 0,
+            },
+            late,
+        };
+        let spec = WatchSpec {
+            address: Address::Probed(vec![probe.clone()]),
+            len: 8,
+            trigger: Trigger::ReadWrite,
+        };
+        let registers = Registers {
+            rdi: addr,
+            rsp: 0x7000_0000,
+            ..Registers::default()
+        };
+        probe.locate(&spec, &registers).map(|location| location.addr)
+    }
+
+    #[test]
+    fn what_a_thread_comes_by_in_its_own_frames_is_not_watched() {
+        assert_eq!(located(0x7000_0100, true), None);
+        assert_eq!(located(0x6fff_fff8, true), None, "below the stack pointer");
+        for elsewhere in [0x5555_0000, 0x6fff_0000, 0x7100_0000] {
+            assert_eq!(located(elsewhere, true), Some(RunAddr(elsewhere)));
+        }
+        // Given to another thread, or fresh from an allocation: whoever has it in his frame, others get it.
+        assert_eq!(located(0x7000_0100, false), Some(RunAddr(0x7000_0100)));
+    }
+}
