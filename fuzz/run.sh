@@ -36,8 +36,11 @@ one() {
     local runs
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
     if [ $status -ne 0 ]; then
-        printf 'fuzz %s: FAILED after %s inputs\n' "$target" "${runs:-?}"
         tail -n 60 "$log"
+        # Last, and in the form that `make test` repeats at its end.
+        printf 'test fuzz::%s (%s; %s) ... FAILED\n' "$target" \
+            "$(grep -m1 -A1 -E 'panicked at|ERROR: libFuzzer' "$log" | paste -sd' ')" \
+            "$(sed -n 's/.*Test unit written to //p' "$log")"
         return 1
     fi
     printf 'fuzz %s: %s inputs in %s s, nothing found\n' "$target" "$runs" "$seconds"

@@ -27,7 +27,7 @@ run() {
     [ $status -eq 0 ] || [ "$bad" -gt 0 ] || bad=1
     [ $((good + bad + none)) -gt 0 ] || good=1
     none=$((none + $(sum "$log" ignored)))
-    [ "$bad" -eq 0 ] || failing+=("$name: $(grep -E '^test .* FAILED$' "$log" | cut -d' ' -f2 | paste -sd' ')")
+    [ "$bad" -eq 0 ] || failing+=("$name: $(sed -nE 's/^test (.*) \.\.\. FAILED$/\1/p' "$log" | paste -sd' ')")
     passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + none))
     grep '^SKIPPED ' "$log" >>"$logs/skipped"
     printf '== %s: %d s\n' "$name" $((SECONDS - start))

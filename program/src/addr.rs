@@ -55,6 +55,16 @@ address! {
 /// A half-open range of link-time addresses.
 pub type LinkRange = Range<LinkAddr>;
 
+/// How many low bits to leave away from distances up to `span` for about `groups` groups, and never less than two.
+#[must_use]
+pub fn group_shift(span: u64, groups: usize) -> u32 {
+    let last = (groups as u64).max(1);
+    // A span may need every bit: what is left then is one of them.
+    (0..u64::BITS)
+        .find(|shift| span >> shift <= last)
+        .unwrap_or(u64::BITS - 1)
+}
+
 /// Which module of a [`crate::Program`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct ModuleId(pub u32);

@@ -6,7 +6,7 @@
 use object::LittleEndian as LE;
 use object::elf::Sym64;
 
-use crate::addr::LinkAddr;
+use crate::addr::{LinkAddr, group_shift};
 use crate::code::names::is_promoted;
 use crate::elf::symbols::{binding_of, kind_of};
 use crate::elf::{Binding, SymbolKind, SymbolTable};
@@ -15,7 +15,7 @@ use crate::elf::{Binding, SymbolKind, SymbolTable};
 const NESTED: usize = 8;
 
 /// About as many symbols as this are in one group.
-const GROUP: u64 = 4;
+const GROUP: usize = 4;
 
 /// A variable or table that has a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,10 +68,7 @@ impl<'a> Objects<'a> {
         let count = all().count();
         let first = all().map(|(start, ..)| start).min().unwrap_or(0);
         let span = all().map(|(start, ..)| start).max().unwrap_or(0) - first;
-        let mut shift = 0;
-        while span >> shift > count as u64 / GROUP {
-            shift += 1;
-        }
+        let shift = group_shift(span, count / GROUP);
         let group = |start: u64| ((start - first) >> shift) as usize;
         let mut groups = vec![0u32; (span >> shift) as usize + 2];
         for (start, ..) in all() {
@@ -172,7 +169,14 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (state >> 33) % below
         };
-        for (count, span) in [(0, 1), (1, 1), (3, 1 << 40), (300, 500), (300, 1 << 20)] {
+        for (count, span) in [
+            (0, 1),
+            (1, 1),
+            (3, 1 << 40),
+            (3, 1 << 63),
+            (300, 500),
+            (300, 1 << 20),
+        ] {
             let symbols: Vec<_> = (0..count)
                 .map(|_| variable(1000 + next(span), next(40), next(2) == 0))
                 .collect();

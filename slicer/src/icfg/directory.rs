@@ -1,5 +1,6 @@
 //! Where a function is in a sorted list of them.
 
+use program::addr::group_shift;
 use program::code::FunctionId;
 
 /// About as many functions as this are looked through at the end of a search.
@@ -20,10 +21,7 @@ impl Directory {
     pub fn new(functions: &[FunctionId]) -> Self {
         let first = functions.first().map_or(0, |first| first.0);
         let span = functions.last().map_or(0, |last| last.0.saturating_sub(first));
-        let mut shift = 0;
-        while (span >> shift) as usize > functions.len() / GROUP {
-            shift += 1;
-        }
+        let shift = group_shift(span.into(), functions.len() / GROUP);
         let mut groups = Vec::with_capacity((span >> shift) as usize + 2);
         for (place, function) in (0..).zip(functions) {
             let group = (function.0.saturating_sub(first) >> shift) as usize;

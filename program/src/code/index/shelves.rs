@@ -11,6 +11,7 @@ use object::elf::{self, Sym64};
 
 use super::ground::Ground;
 use super::packed::{POSITION, Packed, is_code};
+use crate::addr::group_shift;
 
 /// No shelf is narrower than this (as a power of two): a dozen functions.
 const MIN_SHIFT: u32 = 10;
@@ -50,11 +51,7 @@ impl Shelves {
         passed: impl Fn(&[Sym64<LE>]),
     ) -> Self {
         let span = ground.span();
-        let mut shift = MIN_SHIFT;
-        // At least one shelf: a span may need every bit.
-        while (span >> shift) as usize > symbols.len().max(functions).max(1) {
-            shift += 1;
-        }
+        let shift = group_shift(span.into(), symbols.len().max(functions)).max(MIN_SHIFT);
         let symbols = symbols.get(..POSITION as usize).unwrap_or(symbols);
         let mut shelves = Self {
             shift,

@@ -6,6 +6,7 @@ use super::super::{cold, functions::FunctionId};
 use super::complete::Stretch;
 use super::packed::{Packed, merge_aliases};
 use super::{Index, Part};
+use crate::addr::group_shift;
 
 /// About as many functions as this are sorted together.
 const GROUP: usize = 2;
@@ -60,10 +61,7 @@ impl Whole {
 
 fn sorted(unsorted: &[Packed]) -> Vec<Packed> {
     let last = unsorted.iter().map(|entry| entry.start).max().unwrap_or(0);
-    let mut shift = 0;
-    while (last >> shift) as usize > unsorted.len() / GROUP {
-        shift += 1;
-    }
+    let shift = group_shift(last.into(), unsorted.len() / GROUP);
     let group = |entry: &Packed| (entry.start >> shift) as usize;
     let mut places = vec![0u32; (last >> shift) as usize + 1];
     for entry in unsorted {
