@@ -214,7 +214,10 @@ fn reading_part_of_a_slot_is_not_reading_the_slot() {
 fn makers(body: &str) -> Vec<(u32, Option<u64>)> {
     let f = Analysed::new(body);
     let makers = f.values.result_makers(&f.flow, &|_| None);
-    makers.iter().map(|maker| (maker.at.0, maker.constant)).collect()
+    makers
+        .iter()
+        .map(|maker| (maker.at.0, maker.constant()))
+        .collect()
 }
 
 #[test]
@@ -257,4 +260,30 @@ fn each_way_through_a_function_has_its_result() {
          jne 1b
          ret";
     assert_eq!(makers(in_a_loop), [(1, None)]);
+}
+
+#[test]
+fn a_variable_beside_an_array_that_is_passed_on_keeps_its_maker() {
+    let f = Analysed::new(
+        "push %rbp
+         mov %rsp,%rbp
+         sub $32,%rsp
+         call other
+         mov %rax,-16(%rbp)
+      1: lea -32(%rbp),%rdi
+         mov -16(%rbp),%rsi
+         call other
+         jmp 1b
+      other: ret",
+    );
+    let again = InstrIx(7);
+    let first = Value::Sum(Base::Made(InstrIx(3), Gpr::RAX), 0);
+    assert_ne!(
+        f.before(again.0).get(Gpr::RSI),
+        first,
+        "the callee may have written there"
+    );
+    let likely = f.values.likely_makers(&f.flow, again, Gpr::RSI, &|_| None);
+    let likely: Vec<Value> = likely.iter().map(|maker| maker.value).collect();
+    assert_eq!(likely, [first]);
 }

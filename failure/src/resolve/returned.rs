@@ -66,7 +66,7 @@ fn makers(program: &Program<'_>) -> Option<Vec<(LinkAddr, Option<u64>)>> {
         }
         let found = Values::analyse(&flow, &constants).result_makers(&flow, &constants);
         makers.extend(found.into_iter().filter_map(|maker| {
-            let status = maker.constant.map(|constant| constant & 0xff);
+            let status = maker.constant().map(|constant| constant & 0xff);
             Some((flow.addr(maker.at)?, status))
         }));
     }

@@ -1,20 +1,31 @@
-//! Which instructions make what a function returns, one for each way through it.
+//! Which instructions make what a function returns, or what a register holds, one for each way through the function.
 
 use std::collections::BTreeSet;
 
-use iced_x86::{Mnemonic, OpKind};
+use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind};
 
 use super::transfer::Stepper;
 use super::{Base, Constants, Gpr, Spot, State, Value, Values};
 use crate::code::{BlockId, Exit, FlowGraph, InstrIx};
 
-/// An instruction that makes a result.
+/// An instruction that makes a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Maker {
     /// The instruction.
     pub at: InstrIx,
-    /// The result, if it is always the same.
-    pub constant: Option<u64>,
+    /// What it makes.
+    pub value: Value,
+}
+
+impl Maker {
+    /// The value, if it is always the same.
+    #[must_use]
+    pub fn constant(&self) -> Option<u64> {
+        match self.value {
+            Value::Const(constant) => Some(constant),
+            Value::Sum(..) | Value::Unknown => None,
+        }
+    }
 }
 
 impl Values {
@@ -22,23 +33,31 @@ impl Values {
     /// returns is not among it.
     #[must_use]
     pub fn result_makers(&self, flow: &FlowGraph, constants: Constants<'_>) -> Vec<Maker> {
-        let mut search = Search {
-            values: self,
-            flow,
-            stepper: Stepper::new(constants),
-            waiting: Vec::new(),
-            seen: BTreeSet::new(),
-            found: BTreeSet::new(),
-        };
+        let mut search = Search::new(self, flow, constants);
         for (id, block) in flow.ids().zip(&flow.blocks) {
             if block.exit == Exit::Return {
                 search.ask((id, None), Spot::Register(Gpr::RAX));
             }
         }
-        while let Some((point, spot)) = search.waiting.pop() {
-            search.look(point, spot);
+        search.all()
+    }
+
+    /// The makers of what a register holds before an instruction, as if no callee wrote to the frame of this function: a
+    /// variable next to an array that is passed on has most likely what was last put into it.
+    #[must_use]
+    pub fn likely_makers(
+        &self,
+        flow: &FlowGraph,
+        before: InstrIx,
+        register: Gpr,
+        constants: Constants<'_>,
+    ) -> Vec<Maker> {
+        let mut search = Search::new(self, flow, constants);
+        search.past_calls = true;
+        if let Some(block) = flow.block_of(before) {
+            search.ask((block, Some(before)), Spot::Register(register));
         }
-        search.found.into_iter().collect()
+        search.all()
     }
 }
 
@@ -49,13 +68,34 @@ struct Search<'s> {
     values: &'s Values,
     flow: &'s FlowGraph,
     stepper: Stepper<'s>,
+    /// Calls are taken to leave slots as they were.
+    past_calls: bool,
     /// Where somebody wants to know who made what is in a spot.
     waiting: Vec<(Point, Spot)>,
     seen: BTreeSet<(Point, Spot)>,
     found: BTreeSet<Maker>,
 }
 
-impl Search<'_> {
+impl<'s> Search<'s> {
+    fn new(values: &'s Values, flow: &'s FlowGraph, constants: Constants<'s>) -> Self {
+        Self {
+            values,
+            flow,
+            stepper: Stepper::new(constants),
+            past_calls: false,
+            waiting: Vec::new(),
+            seen: BTreeSet::new(),
+            found: BTreeSet::new(),
+        }
+    }
+
+    fn all(mut self) -> Vec<Maker> {
+        while let Some((point, spot)) = self.waiting.pop() {
+            self.look(point, spot);
+        }
+        self.found.into_iter().collect()
+    }
+
     fn ask(&mut self, point: Point, spot: Spot) {
         if self.seen.insert((point, spot)) {
             self.waiting.push((point, spot));
@@ -74,7 +114,7 @@ impl Search<'_> {
         let Some((block, mut state)) = self.flow.block(id).zip(start) else {
             return;
         };
-        let mut value = held(&state, spot);
+        let mut known = held(&state, spot);
         let mut changed = None;
         for ix in block
             .indices()
@@ -85,11 +125,13 @@ impl Search<'_> {
             };
             self.stepper.step(instr, ix, &mut state);
             let now = held(&state, spot);
-            if now != value {
-                (value, changed) = (now, Some(ix));
+            let by_callee = self.past_calls && is_call(instr) && matches!(spot, Spot::Slot(_));
+            if now != known && !by_callee {
+                changed = Some((ix, now));
             }
+            known = now;
         }
-        let Some(at) = changed else {
+        let Some((at, value)) = changed else {
             return self.ask_before(id, spot);
         };
         match value {
@@ -97,10 +139,9 @@ impl Search<'_> {
             Value::Sum(Base::Joined(joined, other), 0) => self.ask_before(BlockId(joined), other),
             Value::Sum(Base::Made(at, _), 0) => match self.copied_by(at).zip(self.flow.block_of(at)) {
                 Some((from, block)) => self.ask((block, Some(at)), from),
-                None => self.add(at, None),
+                None => self.add(at, value),
             },
-            Value::Const(constant) => self.add(at, Some(constant)),
-            _ => self.add(at, None),
+            _ => self.add(at, value),
         }
     }
 
@@ -118,9 +159,16 @@ impl Search<'_> {
         }
     }
 
-    fn add(&mut self, at: InstrIx, constant: Option<u64>) {
-        self.found.insert(Maker { at, constant });
+    fn add(&mut self, at: InstrIx, value: Value) {
+        self.found.insert(Maker { at, value });
     }
+}
+
+fn is_call(instr: &Instruction) -> bool {
+    matches!(
+        instr.flow_control(),
+        FlowControl::Call | FlowControl::IndirectCall
+    )
 }
 
 fn held(state: &State, spot: Spot) -> Value {

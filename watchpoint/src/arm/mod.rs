@@ -1,8 +1,8 @@
 //! From the watch sites of a plan to locations and the places in the code where their addresses are known.
 //!
 //! A write that came before the arming is a write never seen, so an address is looked for where it is known first:
-//! a static one at start; the result of a call when that returns; a thread's argument where the thread is
-//! created, or where what it points to was allocated; a parameter at the function's entry; what a global points to
+//! a static one at start; the result of a call when that returns, or where it was allocated; a thread's argument where
+//! the thread is created, or where what it points to was allocated; a parameter at the function's entry; what a global points to
 //! whenever that is written. The place just before
 //! the access is always among the probes of a site: there the register moves to the address that is used now.
 
@@ -120,6 +120,7 @@ fn address(site: &WatchSite, points: &Points<'_, '_>, origins: &Origins<'_, '_, 
             probes.extend(found.probes);
         }
         Some(Early::Result { call, offset }) => {
+            probes.extend(origins.of_result(call, offset));
             probes.extend(points.at_returns_of(call, offset));
             probes.extend(points.after_call(call, offset));
         }

@@ -1,4 +1,4 @@
-//! Where a parameter comes from: its callers, the creators of its thread, the allocation.
+//! Where a parameter or a result comes from: callers, creators of a thread, the allocation.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -73,6 +73,35 @@ impl<'o, 'p, 'a> Origins<'o, 'p, 'a> {
         found
     }
 
+    /// Where what a call returns was allocated, plus an offset.
+    pub(super) fn of_result(&self, call: Pc, offset: i64) -> Vec<Probe> {
+        let mut probes = Vec::new();
+        self.allocated(call, offset, DEPTH, &mut probes);
+        probes.truncate(MAX_PROBES);
+        probes
+    }
+
+    /// Goes into whoever is called, on all ways that lead to what it returns, down to the calls that allocate it.
+    fn allocated(&self, call: Pc, offset: i64, depth: usize, probes: &mut Vec<Probe>) {
+        if self.points.is_allocation(call) {
+            return probes.extend(self.points.after_call(call, offset));
+        }
+        let Some(depth) = depth.checked_sub(1) else { return };
+        let Some((view, makers)) = self.points.callee(call).and_then(|callee| {
+            let module = self.program.module(callee.module)?;
+            let view = self.view(module, callee);
+            let constants = |slot| module.constant_pointer(slot);
+            let makers = view.values.result_makers(&view.flow, &constants);
+            Some((view, makers))
+        }) else {
+            return;
+        };
+        let calls = makers.iter().filter(|maker| view.is_call(maker.at));
+        calls
+            .filter_map(|maker| view.pc(maker.at))
+            .for_each(|call| self.allocated(call, offset, depth, probes));
+    }
+
     fn trace(&self, function: FunctionRef, register: Gpr, offset: i64, depth: usize, found: &mut Found) {
         let mut sources: Vec<(Pc, Gpr)> = Vec::new();
         if register == Gpr::RDI {
@@ -108,31 +137,49 @@ impl<'o, 'p, 'a> Origins<'o, 'p, 'a> {
 
     /// What a call passes in a register.
     fn source(&self, call: Pc, passed: Gpr, offset: i64, depth: usize, found: &mut Found) {
-        let value = || {
+        let look = || {
             let function = self.program.function_at(call)?;
             let view = self.view(self.program.module(call.module)?, function);
             let at = view.flow.at(call.addr)?;
             let value = view.state_before(at)?.get(passed).plus(offset);
-            Some((function, view, value))
+            Some((view, at, value))
         };
-        let Some((function, view, value)) = value() else {
+        let Some((view, at, value)) = look() else {
             found.others = true;
             return;
         };
+        if let Value::Const(addr @ 1..) = value {
+            found.fixed.push((call.module, LinkAddr(addr)));
+        } else if !self.is_followed(&view, value, depth, found) {
+            found.others = true;
+            let constants = |slot| view.module().constant_pointer(slot);
+            for maker in view.values.likely_makers(&view.flow, at, passed, &constants) {
+                self.is_followed(&view, maker.value.plus(offset), depth, found);
+            }
+        }
+    }
+
+    /// Follows a value to where it comes from, if that is a call or a parameter of the function.
+    fn is_followed(
+        &self,
+        view: &FunctionView<'p, 'a>,
+        value: Value,
+        depth: usize,
+        found: &mut Found,
+    ) -> bool {
         match value {
-            Value::Const(addr) if addr > 0 => found.fixed.push((call.module, LinkAddr(addr))),
-            Value::Sum(Base::Made(maker, Gpr::RAX), offset) => {
+            Value::Sum(Base::Made(maker, Gpr::RAX), offset) if view.is_call(maker) => {
                 found.others = true;
-                let call = view.pc(maker).filter(|call| self.points.is_allocation(*call));
-                found
-                    .probes
-                    .extend(call.and_then(|call| self.points.after_call(call, offset)));
+                if let Some(call) = view.pc(maker) {
+                    self.allocated(call, offset, depth, &mut found.probes);
+                }
             }
             Value::Sum(Base::Entry(register), offset) if Gpr::ARGUMENTS.contains(&register) && depth > 0 => {
-                self.trace(function, register, offset, depth - 1, found);
+                self.trace(view.id, register, offset, depth - 1, found);
             }
-            _ => found.others = true,
+            _ => return false,
         }
+        true
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use iced_x86::{FlowControl, Instruction, Register};
 use program::code::{FlowGraph, InstrIx, Target};
-use program::{LinkAddr, ModuleId, Pc, Program};
+use program::{FunctionRef, LinkAddr, ModuleId, Pc, Program};
 
 use crate::access::keeps;
 use crate::watcher::{Expression, Probe};
@@ -84,12 +84,9 @@ impl<'p, 'a> Points<'p, 'a> {
     /// the use of one result where several callers are given the same thing.
     pub(super) fn at_returns_of(&self, call: Pc, offset: i64) -> Vec<Probe> {
         let returns = || {
-            let (flow, ix) = self.look(call)?;
-            let (_, target, _) = flow.calls().find(|(at, ..)| *at == ix)?;
-            let Target::Function(callee) = target else {
-                return None;
-            };
-            let flow = self.program.module(call.module)?.code().flow(callee);
+            let callee = self.callee(call)?;
+            let module = callee.module;
+            let flow = self.program.module(module)?.code().flow(callee.function);
             let expression = Expression {
                 base: Some(Register::RAX),
                 index: None,
@@ -100,10 +97,29 @@ impl<'p, 'a> Points<'p, 'a> {
                 let instruction = flow.instruction(last)?;
                 (instruction.flow_control() == FlowControl::Return).then(|| LinkAddr(instruction.ip()))
             });
-            let probes = ends.filter_map(|addr| self.at(Pc { addr, ..call }, expression, true));
+            let probes = ends.filter_map(|addr| self.at(Pc { module, addr }, expression, true));
             Some(probes.take(MAX_RETURNS).collect())
         };
         returns().unwrap_or_default()
+    }
+
+    /// The function of the program that is called.
+    pub(super) fn callee(&self, call: Pc) -> Option<FunctionRef> {
+        let module = self.program.module(call.module)?;
+        match self.target(call)? {
+            Target::Function(function) => Some(FunctionRef {
+                module: call.module,
+                function,
+            }),
+            Target::Import(import) => self.program.exported(module.elf().import_name(import)?),
+            Target::Unknown(_) | Target::Indirect => None,
+        }
+    }
+
+    fn target(&self, call: Pc) -> Option<Target> {
+        let (flow, ix) = self.look(call)?;
+        let (_, target, _) = flow.calls().find(|(at, ..)| *at == ix)?;
+        Some(target)
     }
 
     /// Where a call returns: its result plus an offset. Only if nothing but the call leads there.
@@ -127,8 +143,7 @@ impl<'p, 'a> Points<'p, 'a> {
     /// Whether a call hands out memory that nobody else knows yet.
     pub(super) fn is_allocation(&self, call: Pc) -> bool {
         let name = || {
-            let (flow, ix) = self.look(call)?;
-            let (_, target, _) = flow.calls().find(|(at, ..)| *at == ix)?;
+            let target = self.target(call)?;
             let code = self.program.module(call.module)?.code();
             match target {
                 Target::Function(_) | Target::Import(_) => code.target_name(target),

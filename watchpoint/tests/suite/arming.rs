@@ -182,23 +182,31 @@ fn a_threads_argument_is_known_where_it_was_allocated() {
     if !can_watch() {
         return;
     }
-    let program = Program::compile("arming.c", "-O1 -fno-inline");
-    let model = model(&program);
-    let plan = plan(model, "worker");
-    let spec = behind_argument(&plan, &armament(model, &plan), 16);
-    let Address::Probed(probes) = &spec.address else {
-        panic!("{spec:?} has no probes")
-    };
-    // Where the thread is created, and where it starts.
-    let creation = |probe: &Probe| {
-        let at = Pc {
-            module: ModuleId(0),
-            addr: probe.addr,
+    for flags in ["-O0", "-O1 -fno-inline"] {
+        let program = Program::compile("arming.c", flags);
+        let model = model(&program);
+        let plan = plan(model, "worker");
+        let spec = behind_argument(&plan, &armament(model, &plan), 16);
+        let Address::Probed(probes) = &spec.address else {
+            panic!("{spec:?} has no probes")
         };
-        model.function_at(at) == Some(function(model, "main"))
-    };
-    assert!(probes.iter().any(creation), "{probes:?}");
-    assert!(probes.iter().any(|probe| probe.addr == entry_of(model, "worker")));
-    let outcome = launch(&program, &[], vec![spec], Mode::Exact);
-    assert_eq!(values(&outcome), expect(&[("W", 42), ("R", 42)]));
+        // In the function that allocates it, where the thread is created, and where it starts.
+        let is_in = |name: &str| {
+            let at = |probe: &Probe| Pc {
+                module: ModuleId(0),
+                addr: probe.addr,
+            };
+            let wanted = Some(function(model, name));
+            probes.iter().any(|probe| model.function_at(at(probe)) == wanted)
+        };
+        assert!(is_in("make") && is_in("main"), "{flags}: {probes:?}");
+        assert!(probes.iter().any(|probe| probe.addr == entry_of(model, "worker")));
+        let outcome = launch(&program, &[], vec![spec], Mode::Exact);
+        assert_eq!(
+            values(&outcome),
+            expect(&[("W", 0), ("W", 42), ("R", 42)]),
+            "{flags}"
+        );
+        assert_eq!(outcome.summary.late_armed, 0, "{flags}");
+    }
 }
