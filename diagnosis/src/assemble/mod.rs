@@ -10,10 +10,13 @@ mod select;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
 use crate::evidence::Evidence;
 use crate::predictor::extract::{locate, observe};
 use crate::rank::Ranked;
-use crate::run::{Catalogue, Run};
+use crate::run::{Catalogue, Run, StatementId, What};
 use crate::sketch::{self, Backends, Failure, ProgramRef, Sketch};
 
 /// Predictors that a sketch lists.
@@ -44,8 +47,8 @@ pub struct Subject<'a> {
     pub backends: Backends,
 }
 
-/// The failing run that shows the best predictor best: it held there, with the fewest uncertain and the fewest other
-/// events.
+/// The failing run that shows the best predictor best: it held there, with the fewest uncertain events; what else the failing
+/// thread depends on was watched, and there is the least of the rest.
 #[must_use]
 pub fn representative<'a>(
     catalogue: &Catalogue,
@@ -62,8 +65,31 @@ pub fn representative<'a>(
             .count();
         let uncertain = run.events.iter().filter(|event| event.uncertain).count();
         let incomplete = run.incomplete.is_some();
-        (missing, incomplete, uncertain, run.events.len(), run.number)
+        let watched = Reverse(accessed_in_slice(catalogue, run));
+        (
+            missing,
+            incomplete,
+            uncertain,
+            watched,
+            run.events.len(),
+            run.number,
+        )
     })
+}
+
+/// The statements of the slice whose accesses by the failing thread a run shows: registers take turns.
+fn accessed_in_slice(catalogue: &Catalogue, run: &Run) -> usize {
+    let failing = run.failed.and_then(|failed| failed.thread);
+    let own = run
+        .events
+        .iter()
+        .filter(|event| Some(event.thread) == failing && matches!(event.what, What::Access(_)));
+    let statements: BTreeSet<StatementId> = own.map(|event| event.statement).collect();
+    let in_slice = |statement: &&StatementId| {
+        let info = catalogue.statements.get(statement.0 as usize);
+        info.is_some_and(|info| info.slice.is_some())
+    };
+    statements.iter().filter(in_slice).count()
 }
 
 /// Makes the sketch.

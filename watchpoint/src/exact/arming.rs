@@ -228,7 +228,8 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
         })
     }
 
-    /// A thread came by a place where a location's address is known. Says where it is, if it was not watched there.
+    /// A thread came by a place where a location's address is known. Says where it is, if nothing was watched there: what was
+    /// watched, for this location or another, has told of the access itself.
     pub(super) fn probed(
         &mut self,
         tracer: &mut Tracer<Kind>,
@@ -249,11 +250,13 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
         let Some(at) = probe.locate(spec, registers) else {
             return Ok(None);
         };
-        let known = self.table.places().contains(&(location, at));
+        let places = self.table.places();
+        let known = places.contains(&(location, at));
+        let watched = places.iter().any(|(_, place)| place.covers(&at));
         self.place(tracer, location, at, late)?;
         let verdict = self.ceiling.probed(location, at.addr, known);
         self.obey(tracer, location, verdict)?;
-        Ok((!known).then_some(at))
+        Ok((!watched).then_some(at))
     }
 
     /// The loader has mapped libraries, and nothing of theirs has run.

@@ -11,6 +11,7 @@ use watchpoint::arm::{Armament, arm};
 use watchpoint::watcher::{Expression, Probe};
 use watchpoint::{Address, Hit, Mode, Trigger, WatchSpec};
 
+use crate::riding::ride;
 use crate::support::can_watch;
 use crate::watched::{Outcome, Program, attach, launch};
 
@@ -64,11 +65,15 @@ fn watch(probes: Vec<Probe>) -> Vec<WatchSpec> {
 }
 
 fn values(outcome: &Outcome) -> Vec<(String, u64)> {
+    shown(&outcome.hits)
+}
+
+fn shown(hits: &[Hit]) -> Vec<(String, u64)> {
     let shown = |hit: &Hit| {
         let access = hit.access.map_or("?".to_owned(), |access| access.to_string());
         (access, hit.value.map_or(u64::MAX, |value| value.bits))
     };
-    outcome.hits.iter().map(shown).collect()
+    hits.iter().map(shown).collect()
 }
 
 fn expect(accesses: &[(&str, u64)]) -> Vec<(String, u64)> {
@@ -126,6 +131,26 @@ fn after_an_allocation() {
         );
         assert_eq!(outcome.summary.late_armed, 0);
     }
+}
+
+#[test]
+fn an_instruction_that_finds_what_is_watched_already_is_told_of_once() {
+    if !can_watch() {
+        return;
+    }
+    let program = Program::compile("arming.c", "-O1");
+    let model = model(&program);
+    // `finish` begins with its access: the probe of the second location is on the instruction that the first tells of.
+    let mut specs = watch(vec![probe(model, after_malloc(model), Register::RAX, 8, false)]);
+    specs.extend(watch(vec![probe(
+        model,
+        entry_of(model, "finish"),
+        Register::RDI,
+        8,
+        true,
+    )]));
+    let (hits, ..) = ride(&program, &specs, Mode::Exact);
+    assert_eq!(shown(&hits), expect(&[("W", 0), ("RW", 1), ("RW", 2), ("R", 2)]));
 }
 
 #[test]

@@ -4,11 +4,11 @@ use failure::FailOn;
 use failure::image::Limits;
 use tracee::HostModules;
 use tracee::ptrace::Launch;
-use tracee::run::{Ended, Output, RunOptions, run};
+use tracee::run::{Ended, Outcome, Output, RunOptions, run};
 use watchpoint::code::CodeFiles;
 use watchpoint::exact::rider::rider;
 use watchpoint::session::Session;
-use watchpoint::{Hit, Mode, Trigger};
+use watchpoint::{Hit, Mode, Summary, Trigger, WatchSpec};
 
 use crate::support::can_watch;
 use crate::watched::{LIMIT, Program, to_end};
@@ -23,10 +23,9 @@ fn the_accesses_and_the_failure_of_one_run() {
     }
 }
 
-fn one_run(mode: Mode) {
-    let program = Program::compile("use_after_reset.c", "-O0");
-    let locations = vec![program.global("shared", 8, Trigger::ReadWrite)];
-    let (mut rider, passenger) = rider(locations.clone(), mode).expect("memory can be watched");
+/// One run with locations watched in it: the accesses, what is said of them, and how it ended.
+pub(crate) fn ride(program: &Program, locations: &[WatchSpec], mode: Mode) -> (Vec<Hit>, Summary, Outcome) {
+    let (mut rider, passenger) = rider(locations.to_vec(), mode).expect("memory can be watched");
     let path = program.path();
     let running = std::thread::spawn(move || {
         let options = RunOptions {
@@ -42,12 +41,16 @@ fn one_run(mode: Mode) {
         run(Launch::new(path), &options, &mut [&mut *rider])
     });
     let files = CodeFiles::default();
-    let mut session = Session::over(passenger, &locations, &files);
+    let mut session = Session::over(passenger, locations, &files);
     let (hits, _) = to_end(&mut session);
-    let outcome = running
-        .join()
-        .expect("the run does not panic")
-        .expect("the run works");
+    let outcome = running.join().expect("the run does not panic");
+    (hits, session.summary(), outcome.expect("the run works"))
+}
+
+fn one_run(mode: Mode) {
+    let program = Program::compile("use_after_reset.c", "-O0");
+    let locations = [program.global("shared", 8, Trigger::ReadWrite)];
+    let (hits, summary, outcome) = ride(&program, &locations, mode);
     assert!(matches!(outcome.ended, Ended::Killed { signal, .. } if signal.0 == 11));
     assert!(outcome.failure.is_some());
     // The loader relocated it; it was read, reset by another thread, read again, and then the program died.
@@ -63,5 +66,5 @@ fn one_run(mode: Mode) {
     assert_eq!(shown, want);
     assert_ne!(hits[1].tid, hits[2].tid);
     assert_eq!(hits[1].tid, hits[3].tid);
-    assert_eq!(session.summary().lost, 0);
+    assert_eq!(summary.lost, 0);
 }

@@ -7,15 +7,15 @@ use crate::run::{Access, StatementId, ThreadIx, What};
 use crate::sketch::Why;
 
 impl Selection<'_> {
-    /// Rule 3, for the first access of the predictor.
-    pub(super) fn what_was_true_before(&mut self, instance: &[usize], across: bool) {
-        let Some((_, _, access)) = instance.iter().min().and_then(|&first| self.access(first)) else {
-            return;
-        };
-        if across
-            && access.kind.reads()
-            && let Some(&first) = instance.iter().min()
+    /// Rule 3, for the first access of the predictor: it read what was true before, or ended it. What it only ended matters
+    /// if it was the work of one of the threads: what others left there before these began is where everything starts.
+    pub(super) fn what_was_true_before(&mut self, instance: &[usize]) {
+        let thread = |&event: &usize| self.run.events.get(event).map(|event| event.thread);
+        let threads: BTreeSet<ThreadIx> = instance.iter().filter_map(thread).collect();
+        if let Some(&first) = instance.iter().min()
+            && let Some((_, _, access)) = self.access(first)
             && let Some(write) = self.last_write(&access, first)
+            && (access.kind.reads() || thread(&write).is_some_and(|writer| threads.contains(&writer)))
         {
             self.take_event(write, None);
         }

@@ -4,8 +4,8 @@
 //!
 //! 1. the failing one; of a hang, every thread's of the cycle,
 //! 2. an access of the best predictor, in its last instance before the failure,
-//! 3. the write whose value the predictor's first access or the failing thread's reads of its location returned:
-//!    what was true before it was changed,
+//! 3. the write whose value the predictor's first access read or replaced, or that the failing thread's reads of its
+//!    location returned: what was true before it was changed,
 //! 4. the failing thread's access to the same memory after the race: how it learns of it,
 //! 5. what connects these with the failing statement in the slice: decisions that depend on watched memory, and calls.
 //!    Statements that only hand a value on (`return length;`) do not,
@@ -68,8 +68,11 @@ pub(super) fn select(catalogue: &Catalogue, evidence: &Evidence, ranked: &[Ranke
     let failing = selection.failing_thread();
     let across = best
         .is_some_and(|best| !matches!(best.predictor, Predictor::Value { .. } | Predictor::Branch { .. }));
+    let locks = best.is_some_and(|best| matches!(best.predictor, Predictor::Deadlock { .. }));
     selection.waits();
-    selection.what_was_true_before(&instance, across);
+    if across && !locks {
+        selection.what_was_true_before(&instance);
+    }
     selection.how_the_failing_thread_learns(failing, &instance);
     selection.connections(failing);
     if !across {
