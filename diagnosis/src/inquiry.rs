@@ -276,8 +276,12 @@ impl<'p, 'a> Inquiry<'p, 'a> {
     pub fn sketch(&self) -> Sketch {
         let catalogue = self.catalogue.catalogue();
         let run = representative(catalogue, &self.ranked, &self.failing_runs);
+        let best = self.ranked.first().into_iter();
+        let locations = best.flat_map(|best| best.predictor.locations());
+        let givers = locations.flat_map(|location| self.tracking.givers(location, &self.catalogue));
         let mut sketch = assemble(Subject {
             catalogue,
+            givers: givers.collect(),
             evidence: &self.evidence,
             ranked: &self.ranked,
             run,

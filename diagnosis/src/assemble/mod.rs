@@ -29,6 +29,8 @@ pub struct Subject<'a> {
     pub catalogue: &'a Catalogue,
     /// What they say.
     pub evidence: &'a Evidence,
+    /// Statements that gave out the pointers behind which the memory of the best predictor is.
+    pub givers: BTreeSet<StatementId>,
     /// The ranking of `evidence`.
     pub ranked: &'a [Ranked],
     /// The failing run to show: see [`representative`]. Without one, the sketch is that of the slice.
@@ -101,7 +103,7 @@ pub fn assemble(subject: Subject<'_>) -> Sketch {
     let mut notes = notes(&subject);
     let (threads, steps) = match subject.run {
         Some(run) => {
-            let shown = select::select(subject.catalogue, subject.evidence, ranked, run);
+            let shown = select::select(subject.catalogue, subject.evidence, ranked, &subject.givers, run);
             place::place(subject.catalogue, run, shown)
         }
         None => {

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::{Subject, assemble, representative};
 use crate::accuracy::{Accuracy, Place, compare};
 use crate::run::{AccessKind, Run, Shape};
@@ -9,6 +11,7 @@ fn sketch(lab: &mut Lab, runs: &[Run]) -> Sketch {
     assemble(Subject {
         catalogue: &lab.catalogue,
         evidence: &evidence,
+        givers: BTreeSet::new(),
         ranked: &ranked,
         run: representative(&lab.catalogue, &ranked, runs),
         successful: runs.iter().find(|run| run.failed.is_none()),
@@ -124,6 +127,7 @@ fn without_a_tracked_failure_the_slice_is_shown() {
     let sketch = assemble(Subject {
         catalogue: &lab.catalogue,
         evidence: &evidence,
+        givers: BTreeSet::new(),
         ranked: &ranked[..0],
         run: None,
         successful: None,

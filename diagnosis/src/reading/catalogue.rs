@@ -1,6 +1,6 @@
 //! Numbers for what the runs of a bug have in common.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use program::code::InstrIx;
 use program::expression::Shape as TypeShape;
@@ -181,6 +181,14 @@ impl Cataloguer {
         });
         self.locations.insert(key, number);
         number
+    }
+
+    /// The accesses that a location was watched for: the module (`None` for the executable) and the instruction.
+    #[must_use]
+    pub fn accesses_of(&self, location: LocationId) -> BTreeSet<(Option<&str>, LinkAddr)> {
+        let keys = self.locations.iter().filter(|(_, number)| **number == location);
+        keys.map(|((module, access, ..), _)| (module.as_deref(), LinkAddr(*access)))
+            .collect()
     }
 
     /// Names a location that has no name where it is watched for, by an access to it that has: the result of a call is

@@ -277,6 +277,26 @@ impl<'p, 'a> Tracking<'p, 'a> {
             .extend(given_up.map(|watched| (watched.module.clone(), watched.access)));
     }
 
+    /// The statements that gave out the pointers behind which a location is.
+    pub fn givers(&self, location: LocationId, catalogue: &Cataloguer) -> BTreeSet<StatementId> {
+        let mut givers = BTreeSet::new();
+        for (name, addr) in catalogue.accesses_of(location) {
+            let mut modules = self.program.modules();
+            let module = modules.find(|(id, module)| match name {
+                None => *id == ModuleId(0),
+                Some(name) => module.name() == name,
+            });
+            let Some((module, _)) = module else { continue };
+            let calls = arm::givers(Pc { module, addr }, self.program, &self.threads);
+            givers.extend(
+                calls
+                    .into_iter()
+                    .filter_map(|call| catalogue.number_at(call, self.program)),
+            );
+        }
+        givers
+    }
+
     /// What a run is to track. It takes what the best explanation is about; which of the other locations follows from its
     /// number.
     pub fn assignment(

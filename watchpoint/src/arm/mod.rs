@@ -11,7 +11,7 @@ mod point;
 
 use std::collections::BTreeMap;
 
-use program::Program;
+use program::{Pc, Program};
 use slicer::plan::{AddressExpr, Early, Plan, WatchSite};
 use slicer::threads::ThreadModel;
 
@@ -95,6 +95,13 @@ pub fn arm<'p, 'a>(plan: &Plan, program: &'p Program<'a>, threads: &ThreadModel<
         });
     }
     armament
+}
+
+/// The calls that gave out what an instruction accesses: where a person would say that the pointer comes from.
+#[must_use]
+pub fn givers<'p, 'a>(access: Pc, program: &'p Program<'a>, threads: &ThreadModel<'p, 'a>) -> Vec<Pc> {
+    let points = Points::new(program);
+    Origins::new(program, threads, &points).givers(access)
 }
 
 fn address(site: &WatchSite, points: &Points<'_, '_>, origins: &Origins<'_, '_, '_>) -> Option<Address> {

@@ -38,6 +38,8 @@ pub(super) struct Found {
     pub(super) fixed: Vec<(ModuleId, LinkAddr)>,
     /// Somebody passes something that is neither.
     pub(super) others: bool,
+    /// The calls whose results are passed on.
+    pub(super) givers: Vec<Pc>,
 }
 
 impl<'o, 'p, 'a> Origins<'o, 'p, 'a> {
@@ -71,6 +73,25 @@ impl<'o, 'p, 'a> Origins<'o, 'p, 'a> {
         }
         found.probes.truncate(MAX_PROBES);
         found
+    }
+
+    /// The calls that returned the pointer behind which an instruction accesses memory, in whichever function on the way to it
+    /// that was.
+    pub(super) fn givers(&self, access: Pc) -> Vec<Pc> {
+        let mut found = Found::default();
+        let look = || {
+            let function = self.program.function_at(access)?;
+            let view = self.view(self.program.module(access.module)?, function);
+            let at = view.flow.at(access.addr)?;
+            Some((view, at))
+        };
+        if let Some((view, at)) = look() {
+            let places = view.values.accesses(at).iter().map(|access| access.place);
+            for place in places.filter(|place| !place.thread_local) {
+                self.is_followed(&view, place.base, DEPTH, &mut found);
+            }
+        }
+        found.givers
     }
 
     /// Where what a call returns was allocated, plus an offset.
@@ -171,6 +192,7 @@ impl<'o, 'p, 'a> Origins<'o, 'p, 'a> {
             Value::Sum(Base::Made(maker, Gpr::RAX), offset) if view.is_call(maker) => {
                 found.others = true;
                 if let Some(call) = view.pc(maker) {
+                    found.givers.push(call);
                     self.allocated(call, offset, depth, &mut found.probes);
                 }
             }

@@ -1,4 +1,4 @@
-//! The calls by which the threads came to their steps: rule 6.
+//! The calls by which the threads came to their steps: rules 6 and 8.
 
 use std::collections::BTreeSet;
 
@@ -25,6 +25,20 @@ impl Selection<'_> {
             match self.calls_seen(thread, statement) {
                 Some(calls) => self.take_calls(thread, statement, event, &calls),
                 None => self.calls_by_code(thread, statement),
+            }
+        }
+    }
+
+    /// Rule 8.
+    pub(super) fn where_it_came_from(&mut self, givers: &BTreeSet<StatementId>) {
+        for &giver in givers {
+            if self.has_line(giver) {
+                continue;
+            }
+            let same = |pick: &&super::Pick| self.function(pick.statement) == self.function(giver);
+            let user = self.picks.values().find(same);
+            if let Some((thread, statement)) = user.map(|pick| (pick.thread, pick.statement)) {
+                self.take(thread, giver, Some(statement));
             }
         }
     }

@@ -12,7 +12,8 @@
 //! 6. a call that led to one of these: the nearest one on the stack that the thread had there, and
 //!    those further out that pass what the failure depends on or whose function has steps of its own,
 //! 7. the creation of a thread by one that has steps, and where the created one takes its argument: that is where the two
-//!    became concurrent.
+//!    became concurrent,
+//! 8. where a function with steps got the pointer from behind which the memory of the best predictor is.
 //!
 //! Of each statement a thread's last instance that matters is shown, not every turn of a loop.
 
@@ -52,7 +53,13 @@ pub(super) struct Selection<'a> {
 }
 
 /// Chooses the steps of a failing run.
-pub(super) fn select(catalogue: &Catalogue, evidence: &Evidence, ranked: &[Ranked], run: &Run) -> Vec<Pick> {
+pub(super) fn select(
+    catalogue: &Catalogue,
+    evidence: &Evidence,
+    ranked: &[Ranked],
+    givers: &BTreeSet<StatementId>,
+    run: &Run,
+) -> Vec<Pick> {
     let mut selection = Selection {
         catalogue,
         run,
@@ -84,6 +91,7 @@ pub(super) fn select(catalogue: &Catalogue, evidence: &Evidence, ranked: &[Ranke
             .unwrap_or_default(),
     );
     selection.calls(failing);
+    selection.where_it_came_from(givers);
     selection.fail(failing);
     selection.picks.into_values().collect()
 }
