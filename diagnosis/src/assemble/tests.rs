@@ -75,6 +75,7 @@ fn a_sketch_shows_the_race_and_how_it_got_there() {
     assert_eq!(
         steps(&sketch),
         [
+            "main:51 W",
             "main:165",
             "consumer:124",
             "main:62 W",
@@ -86,10 +87,10 @@ fn a_sketch_shows_the_race_and_how_it_got_there() {
     assert!(last.failing && last.predictor == Some(1));
     assert_eq!(last.value, Some(Value::Text("NULL".into())));
     assert_eq!(last.evidence, How::Traced);
-    assert_eq!(sketch.steps[0].evidence, How::Inferred);
-    assert_eq!(sketch.steps[2].source, Source::Watchpoint);
+    assert_eq!(sketch.steps[1].evidence, How::Inferred);
+    assert_eq!(sketch.steps[3].source, Source::Watchpoint);
     let numbers: Vec<u32> = sketch.steps.iter().map(|step| step.n).collect();
-    assert_eq!(numbers, [0, 1, 2, 3, 4]);
+    assert_eq!(numbers, [0, 1, 2, 3, 4, 5]);
     assert_eq!(sketch.predictors[0].pattern.as_deref(), Some("WR"));
     let examples = sketch.predictors[0].examples.as_ref().unwrap();
     let lines =

@@ -126,6 +126,13 @@ impl Pass<'_> {
             if pattern != AtomicityPattern::Wrw && state.undisturbed(own, touch) {
                 continue;
             }
+            // A read returns the last write: one before that tore nothing apart that the thread could see.
+            let ends_in_read = matches!(pattern, AtomicityPattern::Rwr | AtomicityPattern::Wwr);
+            let returned = state.last_write.filter(|_| ends_in_read);
+            let replaced = returned.filter(|write| write.event != other.event);
+            if replaced.is_some_and(|write| other.certainly_before(&write)) {
+                continue;
+            }
             let predictor = Predictor::Atomicity {
                 pattern,
                 location: self.location,
@@ -133,7 +140,7 @@ impl Pass<'_> {
                 between: self.actor(other),
                 second: self.actor(touch),
             };
-            let certain = own.certainly_before(other) && other.certainly_before(touch);
+            let certain = own.certainly_before(other) && other.certainly_before(touch) && replaced.is_none();
             out.found(predictor, &[own.event, other.event, touch.event], certain);
         }
     }

@@ -125,6 +125,12 @@ fn by_definition(run: &Run) -> BTreeMap<Predictor, bool> {
                         let Some(pattern) = AtomicityPattern::of(first.kind, other.kind, second.kind) else {
                             continue;
                         };
+                        let ends_in_read = matches!(pattern, AtomicityPattern::Rwr | AtomicityPattern::Wwr);
+                        let last = list[..j].iter().rfind(|touch| touch.kind.writes());
+                        let replaced = last.filter(|write| ends_in_read && write.event != other.event);
+                        if replaced.is_some_and(|write| other.certainly_before(write)) {
+                            continue;
+                        }
                         if pattern == AtomicityPattern::Wrw || first.value != met {
                             let predictor = Predictor::Atomicity {
                                 pattern,
@@ -133,7 +139,9 @@ fn by_definition(run: &Run) -> BTreeMap<Predictor, bool> {
                                 between: actor(other),
                                 second: actor(second),
                             };
-                            add(predictor, &[first, other, second]);
+                            // Which of two writes is the last one may not be known.
+                            let written: Vec<&Touch> = replaced.into_iter().collect();
+                            add(predictor, &[&[first, other], &written[..], &[second]].concat());
                         }
                     }
                 }
