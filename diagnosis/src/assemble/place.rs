@@ -11,6 +11,11 @@ use super::select::Pick;
 use crate::run::{Access, Catalogue, Run, ThreadIx, What};
 use crate::sketch::{Evidence, Source, Step, Thread};
 
+/// Where steps without an event stand before one that has one: what starts the thread, then what leads to the event. What
+/// leads to either by some steps stands as many places before it.
+const STARTS: u32 = u32::MAX / 4;
+const LEADS: u32 = u32::MAX / 2;
+
 /// Gives the steps their places.
 pub(super) fn place(catalogue: &Catalogue, run: &Run, mut picks: Vec<Pick>) -> (Vec<Thread>, Vec<Step>) {
     set_apart(run, &mut picks);
@@ -103,16 +108,11 @@ fn key(catalogue: &Catalogue, run: &Run, picks: &[Pick], pick: &Pick) -> (bool, 
     let info = |statement: crate::run::StatementId| catalogue.statements.get(statement.0 as usize);
     let function = |statement| info(statement).map(|info| info.function.clone());
     if let Some(created) = pick.starts {
-        // Before everything that the threads of this kind do, the creation before what they begin with.
-        let role = |thread: ThreadIx| run.threads.get(thread.0 as usize).map(|thread| &thread.role);
-        let first = run
-            .events
-            .iter()
-            .position(|event| role(event.thread) == role(created));
+        // The creation before what the created thread begins with.
         return (
             false,
-            first.unwrap_or(usize::MAX - 1),
-            u32::from(pick.thread == created),
+            beginning(run, created),
+            STARTS + u32::from(pick.thread == created),
         );
     }
     // The chain of steps that it leads to, to the first that was seen; its depth keeps callers before callees.
@@ -133,14 +133,27 @@ fn key(catalogue: &Catalogue, run: &Run, picks: &[Pick], pick: &Pick) -> (bool, 
         };
         let first = picks.iter().filter(there).filter_map(|other| other.event).min();
         if let Some(first) = first {
-            return (false, first, u32::MAX / 2 - depth);
+            return (false, first, LEADS - depth);
         }
-        at = picks
+        let next = picks
             .iter()
-            .find(|other| other.thread == pick.thread && other.statement == before)
-            .and_then(|other| other.before);
+            .find(|other| other.thread == pick.thread && other.statement == before);
+        if let Some(created) = next.and_then(|next| next.starts) {
+            return (false, beginning(run, created), STARTS - depth);
+        }
+        at = next.and_then(|next| next.before);
     }
-    (false, usize::MAX, u32::MAX / 2 - depth)
+    (false, usize::MAX, LEADS - depth)
+}
+
+/// Where the threads of this kind begin: before everything that they do.
+fn beginning(run: &Run, created: ThreadIx) -> usize {
+    let role = |thread: ThreadIx| run.threads.get(thread.0 as usize).map(|thread| &thread.role);
+    let first = run
+        .events
+        .iter()
+        .position(|event| role(event.thread) == role(created));
+    first.unwrap_or(usize::MAX - 1)
 }
 
 /// Up to which step the others are known to have come before one whose place is uncertain: events that are uncertain side

@@ -2,16 +2,20 @@ use std::collections::BTreeSet;
 
 use super::{Subject, assemble, representative};
 use crate::accuracy::{Accuracy, Place, compare};
-use crate::run::{AccessKind, Run, Shape};
+use crate::run::{AccessKind, Run, Shape, StatementId};
 use crate::sketch::{Backends, Evidence as How, Failure, ProgramRef, Sketch, Source, Value, Why};
 use crate::testkit::Lab;
 
 fn sketch(lab: &mut Lab, runs: &[Run]) -> Sketch {
+    sketch_with(lab, runs, BTreeSet::new())
+}
+
+fn sketch_with(lab: &mut Lab, runs: &[Run], givers: BTreeSet<StatementId>) -> Sketch {
     let (evidence, ranked) = lab.rank(runs);
     assemble(Subject {
         catalogue: &lab.catalogue,
         evidence: &evidence,
-        givers: BTreeSet::new(),
+        givers,
         ranked: &ranked,
         run: representative(&lab.catalogue, &ranked, runs),
         successful: runs.iter().find(|run| run.failed.is_none()),
@@ -97,6 +101,23 @@ fn a_sketch_shows_the_race_and_how_it_got_there() {
         |steps: &[crate::sketch::Step]| steps.iter().filter_map(|s| s.statement.line).collect::<Vec<_>>();
     assert_eq!(lines(&examples.failing), [62, 82]);
     assert_eq!(lines(&examples.successful).last(), Some(&62));
+}
+
+#[test]
+fn a_sketch_shows_where_the_pointer_came_from_in_functions_that_it_shows() {
+    let (mut lab, runs) = queue();
+    lab.function("main", &[162]);
+    lab.function("elsewhere", &[300]);
+    let givers = BTreeSet::from([lab.line(162), lab.line(300)]);
+    let shown = steps(&sketch_with(&mut lab, &runs, givers));
+    assert_eq!(
+        shown.iter().filter(|step| *step == "main:162").count(),
+        1,
+        "{shown:?}"
+    );
+    assert!(!shown.iter().any(|step| step.ends_with(":300")), "{shown:?}");
+    let place = |wanted: &str| shown.iter().position(|step| step == wanted);
+    assert!(place("main:162") < place("main:165"), "{shown:?}");
 }
 
 #[test]
