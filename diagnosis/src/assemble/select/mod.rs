@@ -28,7 +28,7 @@ use crate::predictor::Predictor;
 use crate::predictor::cycle::{Blocked, blocked};
 use crate::predictor::extract::locate;
 use crate::rank::{Ranked, expected_writes};
-use crate::run::{Access, Because, Catalogue, Run, RunThread, StatementId, ThreadIx, What};
+use crate::run::{Access, Because, Catalogue, Event, Run, RunThread, StatementId, ThreadIx, What};
 
 /// A step before it has a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,20 +210,20 @@ impl Selection<'_> {
         pick.rank = pick.rank.or(rank);
     }
 
-    /// Takes a statement for what the code says: its last execution by the thread if one was seen, else as one that must
-    /// have run before `before`.
+    /// Takes a statement for what the code says: its last access by the thread, or its last execution if that was seen, else as
+    /// one that must have run before `before`.
     fn take(&mut self, thread: ThreadIx, statement: StatementId, before: Option<StatementId>) {
         if self.has(thread, statement) {
             return;
         }
-        let seen = self
-            .run
-            .events
-            .iter()
-            .rposition(|event| (event.thread, event.statement) == (thread, statement));
-        let event =
-            seen.filter(|&at| !matches!(self.run.events[at].what, What::Branch(..)) || before.is_none());
-        match event {
+        let last = |wanted: &dyn Fn(&What) -> bool| {
+            let is_it =
+                |event: &Event| (event.thread, event.statement) == (thread, statement) && wanted(&event.what);
+            self.run.events.iter().rposition(is_it)
+        };
+        let access = last(&|what| matches!(what, What::Access(_)));
+        let seen = || last(&|what| !matches!(what, What::Branch(..)) || before.is_none());
+        match access.or_else(seen) {
             Some(event) => self.take_event(event, None),
             None => self.insert(thread, statement, before),
         }
