@@ -32,7 +32,7 @@ impl Selection<'_> {
     /// Rule 8.
     pub(super) fn where_it_came_from(&mut self, givers: &BTreeSet<StatementId>) {
         for &giver in givers {
-            if self.has_line(giver) {
+            if self.has_line(giver) || self.is_handed_to(giver, givers) {
                 continue;
             }
             let same = |pick: &&super::Pick| self.function(pick.statement) == self.function(giver);
@@ -41,6 +41,14 @@ impl Selection<'_> {
                 self.take(thread, giver, Some(statement));
             }
         }
+    }
+
+    /// Whether what a statement gave out is given out by another of them, which called it.
+    fn is_handed_to(&self, giver: StatementId, givers: &BTreeSet<StatementId>) -> bool {
+        let handed = |at: StatementId| self.because(at).filter(|because| because.why == Why::Data);
+        let chain = std::iter::successors(Some(giver), |&at| Some(handed(at)?.of));
+        let steps = chain.skip(1).take(self.catalogue.statements.len());
+        steps.into_iter().any(|at| givers.contains(&at))
     }
 
     /// The calls that the thread's stack showed at a statement, innermost first.
