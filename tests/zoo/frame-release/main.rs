@@ -40,7 +40,7 @@ unsafe fn frame_alloc(number: u64) -> *mut Frame {
     for i in 0..WIDTH * HEIGHT {
         *pixels.add(PADDING + i) = (i as u64 * (number + 7)) as u8;
     }
-    Box::into_raw(Box::new(Frame {
+    Box::into_raw(Box::new(Frame { // @init
         pixels,
         width: WIDTH,
         height: HEIGHT,
@@ -95,7 +95,7 @@ unsafe fn print_frame(frame: *mut Frame, digest: u64) {
 }
 
 fn main() {
-    let frame = unsafe { frame_alloc(41) };
+    let frame = unsafe { frame_alloc(41) }; // @alloc
     let handle = FrameHandle(frame);
     let encoder = thread::spawn(move || encode(handle)); // @start-encoder
 
