@@ -28,7 +28,7 @@ use crate::predictor::Predictor;
 use crate::predictor::cycle::{Blocked, blocked};
 use crate::predictor::extract::locate;
 use crate::rank::{Ranked, expected_writes};
-use crate::run::{Access, Because, Catalogue, Event, Run, RunThread, StatementId, ThreadIx, What};
+use crate::run::{Access, Because, Catalogue, Event, Run, RunThread, Shape, StatementId, ThreadIx, What};
 
 /// A step before it has a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -247,14 +247,36 @@ impl Selection<'_> {
         (0..u32::try_from(self.catalogue.statements.len()).unwrap_or(u32::MAX)).map(StatementId)
     }
 
+    /// The failure's own event: an access of the failing statement after which the thread did nothing else that was seen. It may
+    /// have made several: one that the best predictor is about, one that met a null, else the last.
+    fn of_the_failure(&self, thread: ThreadIx, statement: StatementId) -> Option<usize> {
+        let own = self.run.events.iter().enumerate().rev();
+        let own = own.filter(|(_, event)| event.thread == thread);
+        let last: Vec<usize> = own
+            .take_while(|(_, event)| event.statement == statement)
+            .map(|(at, _)| at)
+            .collect();
+        let ranked = |at: &&usize| {
+            let key = (thread, statement, Some(**at));
+            self.picks.get(&key).is_some_and(|pick| pick.rank.is_some())
+        };
+        let met_null = |at: &&usize| {
+            self.access(**at).is_some_and(|(_, _, access)| {
+                let location = self.catalogue.locations.get(access.location.0 as usize);
+                let pointer = location.is_some_and(|location| location.shape == Shape::Pointer);
+                pointer && access.kind.reads() && access.value == Some(0)
+            })
+        };
+        let found = last.iter().find(ranked).or_else(|| last.iter().find(met_null));
+        found.or(last.first()).copied()
+    }
+
     /// Rule 1: the failing step, last.
     fn fail(&mut self, failing: Option<ThreadIx>) {
         let (Some(failed), Some(thread)) = (self.run.failed, failing) else {
             return;
         };
-        // An event is the failure's own if the thread did nothing that was seen after it.
-        let last = self.run.events.iter().rposition(|event| event.thread == thread);
-        let event = last.filter(|&at| self.run.events[at].statement == failed.statement);
+        let event = self.of_the_failure(thread, failed.statement);
         let key = (thread, failed.statement, event);
         self.picks.remove(&(thread, failed.statement, None));
         self.picks.entry(key).or_insert(Pick {
