@@ -5,7 +5,7 @@
 //! enough successful runs could have shown it. A value or a branch that is the best so far does not end the search before
 //! the whole slice is tracked: it may well be the trace of something farther back. Neither does, of a program that hangs, what is
 //! no deadlock: that a lock was taken before somebody else wanted it is how every deadlock begins. After [`PATIENCE`] recurrences
-//! what there is has to do.
+//! what there is has to do, once some successful runs have tracked as much.
 
 use std::fmt;
 
@@ -134,14 +134,15 @@ impl Adapt {
             if whole && compared && (tells || !patient) {
                 return Next::Stop(Stop::Exhausted);
             }
-            if !patient {
+            if compared && !patient {
                 return Next::Stop(Stop::Enough);
             }
         }
         if self.recurrences >= self.most {
             return Next::Stop(Stop::Enough);
         }
-        if run.failed && !whole {
+        // What was tracked last is compared first, before there is more of it.
+        if run.failed && !whole && (patient || compared) {
             self.sigma = self.sigma.saturating_mul(2);
             self.successes = 0;
         }
@@ -245,6 +246,20 @@ mod tests {
             });
             assert_eq!((seen, ended), (sigmas, Some(stop)));
         }
+    }
+
+    #[test]
+    fn what_was_tracked_last_is_compared_before_the_search_ends() {
+        let mut lab = Lab::new(&[('m', "main")], &[("p", Shape::Pointer)]);
+        let (good, bad) = (lab.success("m:R2=5"), lab.failure("m:R2=0", 'm', &[2]));
+        let ranked = rankings(&mut lab, &good, &bad, 5);
+        let mut adapt = Adapt::new(FIRST, 10);
+        let sigmas = ranked.iter().map(|ranked| adapt.ended(ended(true, ranked, None)));
+        let sigmas: Vec<Next> = sigmas.collect();
+        assert_eq!(sigmas, [4, 8, 16, 32, 32, 32].map(Next::Track));
+        let mut succeeds = || adapt.ended(ended(false, &ranked[5], None));
+        assert_eq!([succeeds(), succeeds()], [Next::Track(32), Next::Track(32)]);
+        assert_eq!(succeeds(), Next::Stop(Stop::Enough));
     }
 
     #[test]
