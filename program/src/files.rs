@@ -4,6 +4,7 @@
 //! the bytes, mapped, read or made up. Everything parsed borrows from those bytes.
 
 use crate::addr::BuildId;
+use crate::elf::{Elf, SymbolTable};
 
 /// A file that the model would like to see.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +72,12 @@ pub(crate) struct Provider<'a>(Option<&'a dyn Files>);
 impl<'a> Provider<'a> {
     pub(crate) fn of(files: &'a dyn Files) -> Self {
         Self(Some(files))
+    }
+
+    /// [`Elf::packed_symbols`], where there is somebody to keep them.
+    pub(crate) fn packed_symbols(self, elf: &Elf<'a>) -> SymbolTable<'a> {
+        self.0
+            .map_or_else(SymbolTable::default, |files| elf.packed_symbols(files))
     }
 
     /// [`Files::expect`].

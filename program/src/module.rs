@@ -8,8 +8,8 @@ use object::LittleEndian as LE;
 use object::elf::PT_GNU_RELRO;
 
 use crate::addr::{LinkAddr, LinkRange};
-use crate::code::{Access, Code, FunctionId, accesses};
-use crate::elf::{Elf, ElfError, ElfKind, SymbolKind, SymbolTable};
+use crate::code::{Access, Code, FunctionId, Removed, accesses};
+use crate::elf::{Elf, ElfError, ElfKind, SymbolKind};
 use crate::files::{Files, Reading};
 use crate::objects::{Object, Objects};
 use crate::source::{DebugStatus, SourceFrame, Sources};
@@ -47,13 +47,13 @@ impl<'a> Module<'a> {
             files.expect(section, Reading::Through);
         }
         let sources = Sources::load(&elf, files);
-        // A library is known by what it exports: in its other table names carry versions.
-        let symbols = if is_executable(&elf) {
-            sources.separate_symbols()
-        } else {
-            SymbolTable::default()
+        let removed = match sources.status() {
+            DebugStatus::Missing { .. } => Removed::Packed,
+            _ if is_executable(&elf) => Removed::Separate(sources.separate_symbols()),
+            // A library is known by what it exports: in its other table names carry versions.
+            _ => Removed::Lost,
         };
-        let code = Code::passing(Arc::clone(&elf), symbols, files);
+        let code = Code::passing(Arc::clone(&elf), removed, files);
         let sources = sources.with_functions(Arc::clone(code.functions()));
         Ok(Self {
             name: name.to_owned(),

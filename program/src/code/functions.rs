@@ -52,12 +52,22 @@ pub(super) struct Entry {
     pub resolver: bool,
 }
 
+/// Where the symbols are that were taken out of a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Removed<'a> {
+    /// In its separate debug file.
+    Separate(SymbolTable<'a>),
+    /// In the file itself, perhaps: packed, so that they are looked at only if they are needed.
+    Packed,
+    /// Nowhere.
+    Lost,
+}
+
 /// The functions of a file, by address. They are found when they are asked for.
 #[derive(Debug)]
 pub struct Functions<'a> {
     elf: Arc<Elf<'a>>,
-    /// The symbols of its separate debug file.
-    separate: SymbolTable<'a>,
+    removed: Removed<'a>,
     provider: Provider<'a>,
     index: OnceLock<Index<'a>>,
     moved: OnceLock<Moved>,
@@ -86,19 +96,19 @@ impl<'a> Functions<'a> {
     /// Prepares to find the functions of a file.
     #[must_use]
     pub fn new(elf: &Arc<Elf<'a>>) -> Self {
-        Self::of(elf, SymbolTable::default(), Provider::default())
+        Self::of(elf, Removed::Lost, Provider::default())
     }
 
-    /// The same, with the symbols of a separate debug file, telling `files` which symbols are going to be looked
-    /// at, and which are done with.
-    pub(super) fn passing(elf: &Arc<Elf<'a>>, separate: SymbolTable<'a>, files: &'a dyn Files) -> Self {
-        Self::of(elf, separate, Provider::of(files))
+    /// The same, with the symbols that were taken out of the file, telling `files` which symbols are going to be
+    /// looked at, and which are done with.
+    pub(super) fn passing(elf: &Arc<Elf<'a>>, removed: Removed<'a>, files: &'a dyn Files) -> Self {
+        Self::of(elf, removed, Provider::of(files))
     }
 
-    fn of(elf: &Arc<Elf<'a>>, separate: SymbolTable<'a>, provider: Provider<'a>) -> Self {
+    fn of(elf: &Arc<Elf<'a>>, removed: Removed<'a>, provider: Provider<'a>) -> Self {
         Self {
             elf: Arc::clone(elf),
-            separate,
+            removed,
             provider,
             index: OnceLock::new(),
             moved: OnceLock::new(),
@@ -113,7 +123,12 @@ impl<'a> Functions<'a> {
                 self.provider
                     .expect(object::pod::bytes_of_slice(part), Reading::Over);
             };
-            Index::new(&self.elf, self.separate, over)
+            let separate = match self.removed {
+                Removed::Separate(symbols) => symbols,
+                Removed::Packed if self.elf.is_stripped() => self.provider.packed_symbols(&self.elf),
+                Removed::Packed | Removed::Lost => SymbolTable::default(),
+            };
+            Index::new(&self.elf, separate, over)
         })
     }
 

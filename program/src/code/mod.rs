@@ -39,6 +39,7 @@ use std::sync::{Arc, Once, PoisonError, RwLock};
 
 pub use access::{Access, AccessKind, Operand, accesses};
 pub use flow::{Block, BlockId, Edges, Exit, FlowGraph, InstrIx, Target};
+pub(crate) use functions::Removed;
 pub use functions::{Function, FunctionId, Functions};
 pub use names::{demangle, demangle_path};
 pub use sweep::CallIndex;
@@ -49,7 +50,7 @@ use no_return::NoReturn;
 use places::Places;
 
 use crate::addr::{LinkAddr, LinkRange};
-use crate::elf::{Elf, SymbolTable};
+use crate::elf::Elf;
 use crate::files::{Files, Provider};
 
 /// Graphs are kept in so many maps, so that threads seldom wait for one another.
@@ -76,11 +77,12 @@ impl<'a> Code<'a> {
         Self::with_functions(Arc::new(Functions::new(&elf)), elf, Provider::default())
     }
 
-    /// The same, with the symbols of a separate debug file, telling `files` what is going to be read and what is done with.
+    /// The same, with the symbols that were taken out of the file, telling `files` what is going to be read and what is done
+    /// with.
     #[must_use]
-    pub(crate) fn passing(elf: Arc<Elf<'a>>, separate: SymbolTable<'a>, files: &'a dyn Files) -> Self {
+    pub(crate) fn passing(elf: Arc<Elf<'a>>, removed: Removed<'a>, files: &'a dyn Files) -> Self {
         Self::with_functions(
-            Arc::new(Functions::passing(&elf, separate, files)),
+            Arc::new(Functions::passing(&elf, removed, files)),
             elf,
             Provider::of(files),
         )

@@ -1,7 +1,7 @@
 //! An ELF file for x86-64: what is mapped where, what it is called, and what it links to.
 //!
 //! - [`segments`] has addresses, file offsets and bytes
-//! - [`symbols`] reads the symbol tables
+//! - [`symbols`] reads the symbol tables, [`packed_symbols`] those that a stripped file carries along
 //! - [`relocations`] knows the pointers that the loader writes at start
 //! - [`imports`] tells what stands behind PLT stubs and GOT slots
 //! - [`compressed`] gives sections as they were before compression
@@ -10,6 +10,7 @@
 
 pub mod compressed;
 pub mod imports;
+pub mod packed_symbols;
 pub mod relocations;
 pub mod segments;
 pub mod symbols;

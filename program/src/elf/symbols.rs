@@ -57,7 +57,6 @@ pub struct SymbolTable<'a> {
 }
 
 impl<'a> SymbolTable<'a> {
-    #[cfg(test)]
     pub(crate) fn new(symbols: &'a [Sym64<LE>], names: &'a [u8]) -> Self {
         Self { symbols, names }
     }
