@@ -9,7 +9,7 @@
 //! - `listing` shows the instructions of a function without following them
 //! - [`access`] tells which memory an instruction reads and writes
 //! - [`xref`] finds who calls a function and who refers to a variable, by `places`: a `scan` of the code, or
-//!   an index of it
+//!   an index of it; `through` finds calls through a slot of a table
 //! - [`sweep`] goes over all functions at once
 //! - `bring` says which code is about to be read
 
@@ -31,6 +31,7 @@ mod scan;
 mod starts;
 pub mod sweep;
 mod switches;
+mod through;
 mod unwind;
 pub mod xref;
 

@@ -12,6 +12,8 @@ mod criterion;
 mod globals;
 mod pointers;
 mod queue;
+mod slots;
+mod stored;
 mod walk;
 
 use std::cmp::Reverse;

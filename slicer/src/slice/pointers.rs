@@ -2,8 +2,8 @@
 //!
 //! The address is followed from where it is taken: to calls through a pointer that was read from the table, and
 //! through arguments to the call that uses one. Where it ends in memory that nobody can follow (a callback that is
-//! registered, an object with virtual functions), the place that handed it out is what is known: without it, the
-//! function had not run.
+//! registered, an object with virtual functions), the place that handed it out is what is known for certain: without it,
+//! the function had not run. The calls that can have made it run are found by the slot that they go through (`slots`).
 
 use std::collections::BTreeSet;
 
@@ -32,9 +32,11 @@ pub(super) enum PointerUse {
 }
 
 impl<'p, 'a> Slice<'p, 'a> {
-    /// The places through which a function runs that nobody calls by name.
+    /// The places through which a function runs that nobody calls by name: those that name it or its table, and then those
+    /// that go through the slot it stands in, nearest first.
     pub(super) fn pointer_uses(&mut self, function: FunctionRef) -> Vec<(Pc, PointerUse)> {
         let mut found = BTreeSet::new();
+        let mut lost = Vec::new();
         for taken in self.around.taken_at(function) {
             let Some(user) = self.program.function_at(taken) else {
                 continue;
@@ -47,10 +49,13 @@ impl<'p, 'a> Slice<'p, 'a> {
             calls.extend(self.calls_of_passed(&view, function));
             if calls.is_empty() {
                 found.insert((taken, PointerUse::HandedOut));
+                lost.push(taken);
             }
             found.extend(calls.into_iter().map(|call| (call, PointerUse::Call)));
         }
-        found.into_iter().collect()
+        let through = self.calls_through_slots(function, &lost).into_iter();
+        let through = through.map(|call| (call, PointerUse::Call));
+        found.into_iter().chain(through).collect()
     }
 
     /// Calls, in the function that takes the address, through a pointer that is the address, or may have been read
@@ -102,7 +107,7 @@ impl<'p, 'a> Slice<'p, 'a> {
         calls
     }
 
-    fn entry(&self, function: FunctionRef) -> Option<LinkAddr> {
+    pub(super) fn entry(&self, function: FunctionRef) -> Option<LinkAddr> {
         let module = self.program.module(function.module)?;
         Some(module.code().functions().get(function.function)?.entry)
     }
@@ -126,7 +131,7 @@ fn arguments(view: &FunctionView<'_, '_>, is_it: impl Fn(Value) -> bool) -> Vec<
 }
 
 /// What a call goes through.
-enum Pointer {
+pub(super) enum Pointer {
     /// A value that is known, or the same as another.
     Value(Value),
     /// What an instruction reads from memory.
@@ -140,7 +145,7 @@ impl Pointer {
 }
 
 /// What a call through a register or memory operand calls.
-fn target_of(view: &FunctionView<'_, '_>, call: InstrIx) -> Pointer {
+pub(super) fn target_of(view: &FunctionView<'_, '_>, call: InstrIx) -> Pointer {
     let operand = view
         .instruction(call)
         .map(|instruction| (instruction.op0_kind(), instruction.op0_register()));
@@ -171,15 +176,18 @@ fn comes_from(view: &FunctionView<'_, '_>, call: InstrIx, made: InstrIx) -> bool
 
 /// Whether an instruction makes the function's own address, rather than that of a table.
 fn makes(view: &FunctionView<'_, '_>, ix: InstrIx, entry: Option<LinkAddr>) -> bool {
-    let Some(instruction) = view.instruction(ix) else {
-        return false;
-    };
+    named_address(view, ix) == entry && entry.is_some()
+}
+
+/// The address that an instruction names.
+pub(super) fn named_address(view: &FunctionView<'_, '_>, ix: InstrIx) -> Option<LinkAddr> {
+    let instruction = view.instruction(ix)?;
     let named = if instruction.is_ip_rel_memory_operand() {
         Some(instruction.ip_rel_memory_address())
     } else {
         (0..instruction.op_count()).find_map(|operand| instruction.try_immediate(operand).ok())
     };
-    named.map(LinkAddr) == entry
+    named.map(LinkAddr)
 }
 
 /// Whether a load can be from a table of functions: not from the frame, nor through an object's own pointer.
