@@ -15,7 +15,8 @@ pub mod text;
 
 pub use fail_on::{FailOn, FailOnError};
 pub use report::{
-    Frame, FrameOrigin, Kind, Location, ModuleRef, Position, Report, Signal, Source, SymbolRef, Thread,
+    Frame, FrameOrigin, InCode, Kind, Location, ModuleRef, Position, Report, Signal, Source, SymbolRef,
+    Thread,
 };
 pub use resolve::{Failure, ResolveError, ResolvedFrame, ResolvedThread, resolve};
 pub use signature::Signature;

@@ -128,8 +128,20 @@ pub struct ModuleRef {
     /// Position in the file, where the report gives that instead (the kernel, perf); the file's segments
     /// turn it into a link-time address.
     pub file_offset: Option<FileOffset>,
+    /// Position in a mapping of its code, where the report gives just that (older kernels).
+    #[serde(default)]
+    pub in_code: Option<InCode>,
     /// Its build-id, if the report gives it.
     pub build_id: Option<BuildId>,
+}
+
+/// A position in a mapping of a file's code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InCode {
+    /// Bytes from the start of the mapping.
+    pub into: u64,
+    /// The length of the mapping. A file with several pieces of code has them told apart by it.
+    pub length: u64,
 }
 
 /// A symbol, perhaps with the offset into it.

@@ -116,6 +116,7 @@ impl<'r> Image<'r> {
         Some(ModuleRef {
             path: module.path.clone(),
             addr: bias.map(|bias| LinkAddr(addr.0.wrapping_sub(bias))),
+            in_code: None,
             file_offset: None,
             build_id: module.build_id.clone(),
         })

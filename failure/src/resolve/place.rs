@@ -137,12 +137,19 @@ impl<'p, 'a> Places<'p, 'a> {
         })
     }
 
-    /// `(module + 0x1139)`: an address in the file as linked, or a position in the file itself.
+    /// `(module + 0x1139)`: an address in the file as linked, a position in the file itself, or one in its code.
     fn by_offset(&self, frame: &Frame) -> Option<Pc> {
         let reported = frame.module.as_ref()?;
         if let Some(offset) = reported.file_offset {
             return self.candidates(frame).find_map(|(id, module)| {
                 let addr = module.elf().segments().to_link_addr(offset)?;
+                Some(Pc { module: id, addr })
+            });
+        }
+        if let Some(position) = reported.in_code {
+            return self.candidates(frame).find_map(|(id, module)| {
+                let start = module.elf().segments().code_mapped_as(position.length)?;
+                let addr = LinkAddr(start.0.checked_add(position.into)?);
                 Some(Pc { module: id, addr })
             });
         }

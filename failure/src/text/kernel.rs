@@ -1,4 +1,4 @@
-//! The line that the kernel writes when a process dies of a fault.
+//! The lines that the kernel writes when processes die of faults.
 
 use program::{FileOffset, LinkAddr, RunAddr};
 
@@ -6,47 +6,101 @@ use super::facts::Facts;
 use super::modules::LOWEST_MOVED;
 use super::scan::{bare_hex, decimal};
 use super::signals;
-use super::stacks::Stacks;
-use crate::report::{Frame, ModuleRef, Position, Signal, Source, Thread};
+use super::stacks::{Stack, Stacks};
+use crate::report::{Frame, InCode, ModuleRef, Position, Signal, Source, Thread};
 
-/// `prog[123]: segfault at 0 ip 000055… sp … error 4 in prog[55…+1000]`, or
-/// `traps: prog[123] general protection fault ip:… sp:… error:0 in prog[55…+1000]`.
-pub(super) fn line(text: &str, stacks: &mut Stacks, facts: &mut Facts) -> bool {
-    let Some(fault) = read(text) else { return false };
-    facts.signal = facts.signal.or(Some(fault.signal));
-    facts.fault_address = facts.fault_address.or(fault.address.map(RunAddr));
-    facts.program.get_or_insert_with(|| fault.program.to_owned());
-    let ip = fault.ip;
-    let module = fault.mapping.map(|mapping| {
-        let fixed = mapping.start < LOWEST_MOVED;
-        if !fixed && mapping.file_offset.is_none() {
-            let (inside, length) = (ip.saturating_sub(mapping.start), mapping.length);
-            let path = mapping.path;
+/// The kernel's lines of one text.
+///
+/// Each tells of another process, but for one that debuggers or services tell of as well, with a stack: that of a core
+/// which systemd has written comes right after the kernel's line.
+#[derive(Debug, Default)]
+pub(super) struct Kernel {
+    first: Option<Told>,
+    others: usize,
+}
+
+/// The first fault, as a stack and the facts that belong to it.
+#[derive(Debug)]
+struct Told {
+    tid: u64,
+    program: String,
+    signal: Signal,
+    address: Option<RunAddr>,
+    frame: Frame,
+}
+
+impl Kernel {
+    /// `prog[123]: segfault at 0 ip 000055… sp … error 4 in prog[55…+1000]`, or
+    /// `traps: prog[123] general protection fault ip:… sp:… error:0 in prog[55…+1000]`.
+    pub fn line(&mut self, text: &str) -> bool {
+        let Some(fault) = read(text) else { return false };
+        if self.first.is_some() {
+            self.others += 1;
+        } else {
+            self.first = Some(Told {
+                tid: fault.tid,
+                program: fault.program.to_owned(),
+                signal: fault.signal,
+                address: fault.address.map(RunAddr),
+                frame: frame(&fault),
+            });
+        }
+        true
+    }
+
+    /// Adds the first fault: as the failure itself, or to the stack of that thread.
+    pub fn finish(self, stacks: &mut Stacks, facts: &mut Facts) {
+        let Some(told) = self.first else { return };
+        let has_frames = |stack: &&Stack| !stack.thread.frames.is_empty();
+        let mut others = stacks.all.iter().filter(has_frames).peekable();
+        let is_alone = others.peek().is_none();
+        if !is_alone && !others.any(|stack| stack.thread.id == Some(told.tid)) {
+            return;
+        }
+        facts.signal = facts.signal.or(Some(told.signal));
+        facts.fault_address = facts.fault_address.or(told.address);
+        facts.program.get_or_insert_with(|| told.program.clone());
+        if !is_alone {
+            return;
+        }
+        if self.others > 0 {
             facts.note(format!(
-                "the failing instruction is {inside:#x} bytes into a code mapping of {path} of {length:#x} bytes"
+                "further failures left out, as this is the first in the text: {}",
+                self.others
             ));
         }
+        let thread = Thread {
+            id: Some(told.tid),
+            name: Some(told.program),
+            frames: Vec::new(),
+        };
+        stacks.open(Source::Perf, thread, None, 0);
+        stacks.frame(Source::Perf, None, told.frame);
+    }
+}
+
+fn frame(fault: &Fault<'_>) -> Frame {
+    let ip = fault.ip;
+    let module = fault.mapping.as_ref().map(|mapping| {
+        let fixed = mapping.start < LOWEST_MOVED;
+        let in_code = (!fixed && mapping.file_offset.is_none()).then(|| InCode {
+            into: ip.saturating_sub(mapping.start),
+            length: mapping.length,
+        });
         ModuleRef {
             path: mapping.path.to_owned(),
             addr: fixed.then_some(LinkAddr(ip)),
             file_offset: mapping.file_offset.map(FileOffset),
+            in_code,
             build_id: None,
         }
     });
-    let thread = Thread {
-        id: Some(fault.tid),
-        name: Some(fault.program.to_owned()),
-        frames: Vec::new(),
-    };
-    stacks.open(Source::Perf, thread, None, 0);
-    let frame = Frame {
+    Frame {
         address: Some(RunAddr(ip)),
         module,
         position: Position::Exact,
         ..Frame::default()
-    };
-    stacks.frame(Source::Perf, None, frame);
-    true
+    }
 }
 
 struct Fault<'a> {
@@ -97,7 +151,12 @@ fn trap(text: &str) -> Option<Signal> {
     let text = text.strip_prefix("trap ").unwrap_or(text);
     let traps = [
         ("general protection", signals::SIGSEGV),
+        ("control protection", signals::SIGSEGV),
+        ("overflow", signals::SIGSEGV),
+        ("bounds", signals::SIGSEGV),
         ("stack segment", signals::SIGBUS),
+        ("segment not present", signals::SIGBUS),
+        ("alignment check", signals::SIGBUS),
         ("divide error", signals::SIGFPE),
         ("invalid opcode", signals::SIGILL),
         ("int3", Signal(5)),

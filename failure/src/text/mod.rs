@@ -111,6 +111,8 @@ fn read(lines: &mut lines::Lines<'_>) -> (stacks::Stacks, facts::Facts, Option<&
     let mut rust = rust_panic::RustPanic::default();
     let mut sanitizer = sanitizer::Sanitizer::default();
     let mut lldb = lldb::Lldb::default();
+    let mut kernel = kernel::Kernel::default();
+    let mut perf = perf::Perf::default();
     let mut several = several::Several::default();
     let mut language = None;
     while let Some(line) = lines.next_line() {
@@ -138,13 +140,15 @@ fn read(lines: &mut lines::Lines<'_>) -> (stacks::Stacks, facts::Facts, Option<&
             || lldb.line(text, &mut stacks, &mut facts)
             || eu_stack::line(&line, &mut stacks, &mut facts)
             || coredumpctl::line(text, &mut stacks, &mut facts)
-            || kernel::line(text, &mut stacks, &mut facts)
+            || kernel.line(text)
             || sanitizer.line(text, &mut stacks, &mut facts)
             || glibc::frame(text, &mut stacks)
             || glibc::mapping(text, &mut facts)
-            || perf::line(&line, &mut stacks);
+            || perf.line(&line, &mut stacks);
     }
     rust.finish(&mut facts);
+    kernel.finish(&mut stacks, &mut facts);
+    perf.finish(&mut facts);
     several.finish(&mut facts);
     if lines.cut > 0 {
         facts.note(format!("lines cut, as they were too long: {}", lines.cut));

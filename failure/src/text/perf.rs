@@ -1,23 +1,56 @@
 //! `symbol+0xoff (module)` lines, as perf, bpftrace, bcc and the kernel print stacks.
 
+use std::collections::BTreeSet;
+
 use program::{FileOffset, RunAddr};
 
+use super::facts::Facts;
 use super::lines::Line;
 use super::modules::LOWEST_MOVED;
 use super::scan::{bare_hex, decimal, hex, trailing_group, whole_number};
-use super::stacks::Stacks;
+use super::stacks::{MOST_STACKS, Stacks};
 use crate::report::{Frame, ModuleRef, Source, SymbolRef, Thread};
 
-/// Reads a frame, or the line with which `perf script` introduces a sample.
-pub(super) fn line(line: &Line<'_>, stacks: &mut Stacks) -> bool {
-    let text = line.text();
-    if let Some(frame) = read_frame(text, line.indent()) {
-        stacks.frame(Source::Perf, None, frame);
-        return true;
+/// The samples of one text: one stack a thread, its first. What it did later is no other thread.
+#[derive(Debug, Default)]
+pub(super) struct Perf {
+    sampled: BTreeSet<u64>,
+    /// The sample that is being read is a later one.
+    later: bool,
+    left_out: usize,
+}
+
+impl Perf {
+    /// Reads a frame, or the line with which `perf script` introduces a sample.
+    pub fn line(&mut self, line: &Line<'_>, stacks: &mut Stacks) -> bool {
+        let text = line.text();
+        if let Some(frame) = read_frame(text, line.indent()) {
+            if !self.later {
+                stacks.frame(Source::Perf, None, frame);
+            }
+            return true;
+        }
+        let Some(thread) = sample(text) else { return false };
+        let is_full = self.sampled.len() >= MOST_STACKS;
+        self.later = thread
+            .id
+            .is_some_and(|id| self.sampled.contains(&id) || !is_full && !self.sampled.insert(id));
+        if self.later {
+            self.left_out += 1;
+        } else {
+            stacks.open(Source::Perf, thread, None, 0);
+        }
+        true
     }
-    let Some(thread) = sample(text) else { return false };
-    stacks.open(Source::Perf, thread, None, 0);
-    true
+
+    pub fn finish(self, facts: &mut Facts) {
+        if self.left_out > 0 {
+            facts.note(format!(
+                "further samples left out, as these are the first of their threads: {}",
+                self.left_out
+            ));
+        }
+    }
 }
 
 fn read_frame(text: &str, indent: usize) -> Option<Frame> {

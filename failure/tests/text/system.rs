@@ -1,5 +1,5 @@
 use failure::text::TextError;
-use failure::{FrameOrigin, Kind, Signal, Source};
+use failure::{FrameOrigin, InCode, Kind, Signal, Source};
 use program::{BuildId, RunAddr};
 
 use super::*;
@@ -116,7 +116,12 @@ fn an_assertion_alone_names_its_place() {
 #[test]
 fn samples_of_perf() {
     let report = read("perf-script.txt");
-    assert_eq!((report.source, report.threads.len()), (Source::Perf, 2));
+    // The second sample is of the same thread, later.
+    assert_eq!((report.source, report.threads.len()), (Source::Perf, 1));
+    assert_eq!(
+        report.notes[0],
+        "further samples left out, as these are the first of their threads: 1"
+    );
     assert_eq!(
         (report.threads[0].id, report.threads[0].name.as_deref()),
         (Some(24962), Some("spin"))
@@ -160,10 +165,55 @@ fn the_kernels_line_about_a_fault() {
         (Some("indexer"), Some(RunAddr(0x10)))
     );
     assert_eq!(lines(failing(&report)), ["0x55d4c0a011a7! (indexer)"]);
+    let in_code = failing(&report).frames[0].module.as_ref().unwrap().in_code;
+    assert_eq!(
+        in_code,
+        Some(InCode {
+            into: 0x1a7,
+            length: 0x1000
+        })
+    );
+}
+
+#[test]
+fn of_several_faults_that_the_kernel_tells_of_the_first() {
+    let text = b"\
+[  1.0] traps: first[10] trap divide error ip:401139 sp:7ffd error:0 in first[401000+1000]\n\
+[  2.0] second[11]: segfault at 10 ip 000055d0c0de1139 sp 00007ffd error 4 in second[55d0c0de1000+1000]\n\
+[  2.1] Code: 48 8b 45 f8\n\
+[  3.0] traps: third[12] general protection fault ip:401139 sp:7ffd error:0 in third[401000+1000]\n";
+    let report = failure::text::parse(text).unwrap();
+    assert_eq!(
+        (
+            report.threads.len(),
+            failing(&report).id,
+            report.program.as_deref()
+        ),
+        (1, Some(10), Some("first"))
+    );
+    assert_eq!((report.signal, report.fault_address), (Some(Signal(8)), None));
+    assert_eq!(lines(failing(&report)), ["0x401139! (first 0x401139)"]);
     assert_eq!(
         report.notes,
-        ["the failing instruction is 0x1a7 bytes into a code mapping of indexer of 0x1000 bytes"]
+        ["further failures left out, as this is the first in the text: 2"]
     );
+}
+
+#[test]
+fn a_stack_tells_more_than_the_kernels_line_about_the_same_thread() {
+    let of = |tid: u32| {
+        let line = format!(
+            "kernel: indexer[{tid}]: segfault at 18 ip 00007f1f5b88e370 sp 7ffd error 4 in libc.so.6[8c370,7f1f5b828000+155000]\n"
+        );
+        let text = [line.as_bytes(), &fixture("coredumpctl-info.txt")].concat();
+        failure::text::parse(&text).unwrap()
+    };
+    let alone = read("coredumpctl-info.txt");
+    let same = of(4244);
+    assert_eq!(same.threads, alone.threads);
+    assert_eq!(same.fault_address, Some(RunAddr(0x18)));
+    let other = of(7);
+    assert_eq!((other.threads, other.fault_address), (alone.threads, None));
 }
 
 #[test]

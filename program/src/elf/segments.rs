@@ -106,6 +106,19 @@ impl<'a> Segments<'a> {
         self.load_of(addr.0).is_some_and(|load| load.executable)
     }
 
+    /// Where the code begins that is mapped as so many bytes; `None` when no piece of code is, or several are.
+    #[must_use]
+    pub fn code_mapped_as(&self, length: u64) -> Option<LinkAddr> {
+        const PAGE: u64 = 4096;
+        let mut fitting = self.loads.iter().filter_map(|load| {
+            let start = load.start / PAGE * PAGE;
+            let mapped = load.file_end.checked_next_multiple_of(PAGE)? - start;
+            (load.executable && mapped == length).then_some(LinkAddr(start))
+        });
+        let found = fitting.next()?;
+        fitting.next().is_none().then_some(found)
+    }
+
     /// Whether an address can be written while the program runs (relocated read-only data counts).
     #[must_use]
     pub fn is_writable(&self, addr: LinkAddr) -> bool {

@@ -155,6 +155,56 @@ fn of_a_rust_backtrace() {
     problems.report();
 }
 
+/// What the kernel says about a fault, as older and as newer versions do: from the process that gdb stopped there.
+fn kernel_lines(sample: &Sample, core: &Path) -> [String; 4] {
+    let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap();
+    let told = gdb::ask(&sample.exe, core, "p/x $pc");
+    let ip = number(told.lines().find_map(|line| line.strip_prefix("$1 = ")).unwrap());
+    let mappings = gdb::ask(&sample.exe, core, "info proc mappings");
+    let exe = sample.exe.to_str().unwrap();
+    let mapping = mappings
+        .lines()
+        .filter(|line| line.ends_with(exe))
+        .find_map(|line| {
+            let words: Vec<u64> = line.split_whitespace().take(4).map(number).collect();
+            let [start, end, length, offset] = words[..] else {
+                panic!("{line}")
+            };
+            (start..end).contains(&ip).then_some((start, length, offset))
+        });
+    let (start, length, offset) = mapping.unwrap_or_else(|| panic!("{ip:#x} is not in {mappings}"));
+    let older = format!("program[{start:x}+{length:x}]");
+    let newer = format!("program[{:x},{start:x}+{length:x}]", ip - start + offset);
+    let fault = |place: &str| {
+        format!(
+            "[ 24601.983103] program[77]: segfault at 0 ip {ip:016x} sp 00007fff7ec81370 error 4 in {place}\n"
+        )
+    };
+    let trap = |place: &str| {
+        let what = "general protection fault";
+        format!("[ 24601.983103] traps: program[77] {what} ip:{ip:x} sp:7fff7ec81370 error:0 in {place}\n")
+    };
+    [fault(&older), fault(&newer), trap(&older), trap(&newer)]
+}
+
+#[test]
+fn of_the_kernel() {
+    let mut problems = Problems::default();
+    for options in [["-O0", "-no-pie"], ["-O0", "-pie"], ["-O2", "-pie"]] {
+        let sample = Sample::build("tail.c", &["gcc", options[0], options[1]]);
+        for text in kernel_lines(&sample, &sample.core()) {
+            let expected = format!("finish {}", sample.fails_at);
+            // Of the faults of a day the first is taken.
+            let others = text
+                .replace("program[77]", "program[78]")
+                .replace("at 0 ", "at 40 ");
+            problems.expect(&options.join(" "), &text, &sample.exe, &expected);
+            problems.expect(&options.join(" "), &(text + &others), &sample.exe, &expected);
+        }
+    }
+    problems.report();
+}
+
 #[test]
 fn of_inlined_functions() {
     let mut problems = Problems::default();
