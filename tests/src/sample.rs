@@ -18,6 +18,8 @@ pub struct Sample {
     pub exe: PathBuf,
     /// The line of its mark `@fail`.
     pub fails_at: Place,
+    /// All its marks, with their lines.
+    marks: Vec<(String, u32)>,
 }
 
 impl Sample {
@@ -48,7 +50,19 @@ impl Sample {
                 file: source.to_owned(),
                 line,
             },
+            marks,
         }
+    }
+
+    /// The line of a mark.
+    ///
+    /// # Panics
+    /// When the program has no such mark.
+    #[must_use]
+    pub fn mark(&self, name: &str) -> u32 {
+        let found = self.marks.iter().find(|(mark, _)| mark == name);
+        let &(_, line) = found.unwrap_or_else(|| panic!("{} has no mark {name}", self.fails_at.file));
+        line
     }
 
     /// What the program prints to standard error while it fails.

@@ -1,9 +1,10 @@
 //! What an instruction's inputs depend on, inside one function.
 //!
 //! [`uses`] says what an instruction reads; [`reaching`] walks backwards to the definitions that reach it;
-//! [`summary`] says what library functions do, since they are not entered, and [`passed`] which memory behind their arguments
+//! [`derived`] tells whether a pointer was made from another; [`summary`] says what library functions do, since they are not entered, and [`passed`] which memory behind their arguments
 //! they access.
 
+pub mod derived;
 pub mod effects;
 pub mod location;
 pub mod passed;

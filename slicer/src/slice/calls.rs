@@ -18,7 +18,7 @@ use crate::view::FunctionView;
 const MOST_CALLS: u32 = 4;
 
 /// Who is called, as far as the slice cares.
-enum Callee<'a> {
+pub(super) enum Callee<'a> {
     /// A function of the program itself.
     Own(FunctionRef),
     /// A library function, by its symbol where it has one.
@@ -28,7 +28,7 @@ enum Callee<'a> {
 }
 
 impl<'p, 'a> Slice<'p, 'a> {
-    fn callee(&self, view: &FunctionView<'p, 'a>, call: InstrIx) -> Callee<'a> {
+    pub(super) fn callee(&self, view: &FunctionView<'p, 'a>, call: InstrIx) -> Callee<'a> {
         match view.call_target(call) {
             Some(Target::Function(function)) => {
                 let id = FunctionRef {
@@ -293,7 +293,7 @@ impl<'p, 'a> Slice<'p, 'a> {
 }
 
 /// Which argument a register carries.
-fn number_of(argument: Gpr) -> usize {
+pub(super) fn number_of(argument: Gpr) -> usize {
     let mut registers = Gpr::ARGUMENTS.iter();
     registers.position(|&gpr| gpr == argument).unwrap_or(usize::MAX)
 }

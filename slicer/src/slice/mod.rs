@@ -13,6 +13,7 @@ mod globals;
 mod pointers;
 mod queue;
 mod slots;
+mod smashed;
 mod stored;
 mod walk;
 

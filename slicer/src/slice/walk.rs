@@ -6,7 +6,7 @@ use program::Attribution;
 use program::code::InstrIx;
 
 use super::queue::{Point, Queued, Task};
-use super::{Here, Slice, SliceStatement, Why};
+use super::{Here, Slice, SliceStatement, Why, smashed};
 use crate::dependence::location::Location;
 use crate::dependence::reaching::{Definition, reaching};
 use crate::dependence::uses::{Role, uses};
@@ -39,6 +39,12 @@ impl<'p, 'a> Slice<'p, 'a> {
         let (emitted, here) = self.note(&view, queued, point.ix);
         if view.is_call(point.ix) {
             self.inputs_of_call(here, &view, point, role);
+            let smashed = role == Role::Executed && smashed::reports_smashing(&view, point.ix);
+            if smashed && self.overwritten_frame(here, &view, point) {
+                // What the check compares is a word that nobody names: those writes are what it is about.
+                self.depend_on_callers(here, point);
+                return emitted;
+            }
         } else {
             for location in uses(&view, point.ix, role) {
                 self.want(here, &view, point, location);
@@ -79,7 +85,11 @@ impl<'p, 'a> Slice<'p, 'a> {
                 Why::Control,
             );
         }
-        // Two steps: the statement depends on its function's entry, and that on the calls.
+        self.depend_on_callers(here, point);
+    }
+
+    /// Two steps: the statement depends on its function's entry, and that on the calls.
+    fn depend_on_callers(&mut self, here: Here, point: Point) {
         self.push_at(here, Task::Called(point.function, point.context), Why::Call, 2);
     }
 

@@ -205,6 +205,7 @@ fn a_long_line_beside_a_trace() {
         folder,
         exe,
         fails_at,
+        ..
     } = &sample;
     let frame = format!("#0  apply (item=0x0) at {fails_at}");
     let long = "#0 0x12 in (".repeat(1 << 20);
