@@ -18,6 +18,7 @@ mod headers;
 mod joined;
 mod modules;
 mod panic_payload;
+mod panicked;
 mod process;
 mod registers;
 mod report;

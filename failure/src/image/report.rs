@@ -5,6 +5,7 @@ use program::RunAddr;
 use super::abort_message::abort_message;
 use super::exception::terminate_message;
 use super::joined::{Image, ModuleFiles};
+use super::panicked::panicked_message;
 use super::process::{ProcessImage, SignalInfo};
 use super::unwind::{End, Unwinder, Unwound};
 use crate::report::{Frame, Kind, Report, Signal, Source, Thread};
@@ -49,7 +50,11 @@ pub fn report(process: &dyn ProcessImage, files: &dyn ModuleFiles, limits: Limit
     let kind = kind(process, signal, &mut notes);
     let (threads, failed) = stacks(&image, failing, limits, &mut notes);
     let message = (kind == Kind::Abort)
-        .then(|| abort_message(&image).or_else(|| terminate_message(&image, &failed)))
+        .then(|| {
+            abort_message(&image)
+                .or_else(|| terminate_message(&image, &failed))
+                .or_else(|| panicked_message(&image, &failed))
+        })
         .flatten();
     notes.extend(image.complaints());
     Report {

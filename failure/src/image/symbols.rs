@@ -16,6 +16,17 @@ pub(super) fn variable(module: &Loaded<'_>, name: &[u8]) -> Option<u64> {
 
 /// Whether a run-time address is inside one of the named functions of its module.
 pub(super) fn is_inside(module: &Loaded<'_>, addr: u64, names: &[&[u8]]) -> bool {
+    is_in_function(module, addr, |name| names.contains(&name))
+}
+
+/// Whether a run-time address is inside a function of its module that has `part` in its name.
+pub(super) fn is_inside_like(module: &Loaded<'_>, addr: u64, part: &[u8]) -> bool {
+    is_in_function(module, addr, |name| {
+        name.windows(part.len()).any(|found| found == part)
+    })
+}
+
+fn is_in_function(module: &Loaded<'_>, addr: u64, is_wanted: impl Fn(&[u8]) -> bool) -> bool {
     let inside = || {
         let link = addr.wrapping_sub(module.bias?);
         let file = ElfFile64::<Endianness>::parse(module.file?).ok()?;
@@ -23,7 +34,7 @@ pub(super) fn is_inside(module: &Loaded<'_>, addr: u64, names: &[&[u8]]) -> bool
         Some(symbols.any(|symbol| {
             link.checked_sub(symbol.address())
                 .is_some_and(|into| into < symbol.size())
-                && symbol.name_bytes().is_ok_and(|name| names.contains(&name))
+                && symbol.name_bytes().is_ok_and(&is_wanted)
         }))
     };
     inside().unwrap_or(false)

@@ -57,8 +57,13 @@ pub fn build_from(source: &str, folder: &Folder, compiler: &str, options: &[&str
         .join("tests/programs")
         .join(source);
     let program = folder.path().join("program");
+    let usual: &[&str] = if compiler == "rustc" {
+        &["-g", "--edition=2024"]
+    } else {
+        &["-g", "-pthread", "-w"]
+    };
     let status = Command::new(compiler)
-        .args(["-g", "-pthread", "-w"])
+        .args(usual)
         .args(options)
         .arg("-o")
         .arg(&program)
