@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use gimli::{EndianSlice, LittleEndian, Section as _};
+use gimli::{EndianSlice, LittleEndian, LocationLists, Section as _, SectionId};
 use object::read::elf::{ElfFile64, ElfSection64};
 use object::{Object as _, ObjectSection as _};
 
@@ -140,11 +140,34 @@ impl<'a> Sources<'a> {
             function_symbols: OnceLock::new(),
             function_questions: AtomicU32::new(0),
             address_bases: OnceLock::new(),
+            location_lists: OnceLock::new(),
             range_budget,
             line_budget,
             entry_budget,
             abbreviation_budget,
         }
+    }
+}
+
+impl<'a> Sources<'a> {
+    /// The location lists of the main units, uncompressed when first asked for.
+    pub(super) fn location_lists(&self) -> &LocationLists<Reader<'a>> {
+        self.location_lists.get_or_init(|| {
+            let sections = self.images.last().and_then(|bytes| Sections::parse(bytes));
+            let section = |id: SectionId| {
+                let sections = sections.as_ref().filter(|_| self.has_information())?;
+                sections.data(id.name(), self.files)
+            };
+            let [older, newer] = LATER.map(|id| section(id).unwrap_or_default());
+            LocationLists::new(
+                gimli::DebugLoc::new(older, LittleEndian),
+                gimli::DebugLocLists::new(newer, LittleEndian),
+            )
+        })
+    }
+
+    fn has_information(&self) -> bool {
+        !matches!(self.status, DebugStatus::Missing { .. })
     }
 }
 
@@ -210,7 +233,7 @@ fn same_build(debug: &Sections<'_>, build_id: Option<&BuildId>, crc: u32) -> boo
 }
 
 fn load_dwarf<'a>(sections: &Sections<'a>, files: &'a dyn Files, problems: &mut Vec<String>) -> Dwarf<'a> {
-    let mut dwarf = dwarf_in(sections, files);
+    let mut dwarf = dwarf_in(sections, files, &[UNUSED.as_slice(), &LATER].concat());
     if let Ok(Some((path, build_id))) = sections.elf.gnu_debugaltlink() {
         let path = String::from_utf8_lossy(path).into_owned();
         let build_id = BuildId(build_id.to_vec());
@@ -220,7 +243,7 @@ fn load_dwarf<'a>(sections: &Sections<'a>, files: &'a dyn Files, problems: &mut 
         };
         match files.open(&request).map(Sections::parse) {
             Some(Some(sup)) if sup.build_id().is_none_or(|theirs| theirs == build_id) => {
-                dwarf.sup = Some(Arc::new(dwarf_in(&sup, files)));
+                dwarf.sup = Some(Arc::new(dwarf_in(&sup, files, &UNUSED)));
             }
             Some(_) => problems.push(format!("the supplementary debug file {path} is of another build")),
             None => {
@@ -234,9 +257,21 @@ fn load_dwarf<'a>(sections: &Sections<'a>, files: &'a dyn Files, problems: &mut 
     dwarf
 }
 
-fn dwarf_in<'a>(sections: &Sections<'a>, files: &'a dyn Files) -> Dwarf<'a> {
-    let load = |id: gimli::SectionId| -> Result<_, std::convert::Infallible> {
-        Ok(reader(sections.data(id.name(), files).unwrap_or_default()))
+/// Sections that nothing here asks for.
+const UNUSED: [SectionId; 3] = [
+    SectionId::DebugMacinfo,
+    SectionId::DebugMacro,
+    SectionId::DebugNames,
+];
+
+/// Sections that tell where variables are ([`Sources::location_lists`]). Nobody asks that of a library, and they are a
+/// sixth of what would have to be uncompressed.
+const LATER: [SectionId; 2] = [SectionId::DebugLoc, SectionId::DebugLocLists];
+
+fn dwarf_in<'a>(sections: &Sections<'a>, files: &'a dyn Files, without: &[SectionId]) -> Dwarf<'a> {
+    let load = |id: SectionId| -> Result<_, std::convert::Infallible> {
+        let wanted = (!without.contains(&id)).then(|| sections.data(id.name(), files));
+        Ok(reader(wanted.flatten().unwrap_or_default()))
     };
     match Dwarf::load(load) {
         Ok(dwarf) => dwarf,

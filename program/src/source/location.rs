@@ -1,6 +1,6 @@
 //! Where a variable is: DWARF expressions, as far as they can be said without a running process.
 
-use gimli::{AttributeValue, Expression, Operation};
+use gimli::{AttributeValue, Expression, LocListIter, Operation};
 
 use super::budget::Budget;
 use super::functions::Function;
@@ -106,6 +106,26 @@ impl<'a> Sources<'a> {
             })
     }
 
+    /// The location list that an attribute refers to.
+    fn locations(&self, unit: &Unit<'a>, value: &Value<'a>) -> Option<LocListIter<Reader<'a>>> {
+        let dwarf = self.dwarf_of(unit);
+        if !std::ptr::eq(dwarf, &self.dwarf) {
+            return dwarf.attr_locations(&unit.gimli, *value).ok()?;
+        }
+        let (lists, encoding) = (self.location_lists(), unit.gimli.encoding());
+        let offset = match *value {
+            AttributeValue::LocationListsRef(offset) => offset,
+            AttributeValue::DebugLocListsIndex(index) => {
+                lists.get_offset(encoding, unit.gimli.loclists_base, index).ok()?
+            }
+            _ => return None,
+        };
+        let (low, addr_base) = (unit.gimli.low_pc, unit.gimli.addr_base);
+        lists
+            .locations(offset, encoding, low, &dwarf.debug_addr, addr_base)
+            .ok()
+    }
+
     /// The expression itself, or the one of a location list that holds at the address.
     fn expression_at(&self, value: &Value<'a>, context: &Context<'_, 'a>) -> Option<Expression<Reader<'a>>> {
         match value {
@@ -114,8 +134,7 @@ impl<'a> Sources<'a> {
             AttributeValue::Block(bytes) => Some(Expression(*bytes)),
             value => {
                 let (LinkAddr(addr), entries) = context.at?;
-                let dwarf = self.dwarf_of(context.unit);
-                let mut list = dwarf.attr_locations(&context.unit.gimli, *value).ok()??;
+                let mut list = self.locations(context.unit, value)?;
                 while entries.spend(1)
                     && let Ok(Some(entry)) = list.next()
                 {

@@ -91,6 +91,7 @@ pub struct Sources<'a> {
     function_symbols: OnceLock<Vec<Placed<'a>>>,
     function_questions: AtomicU32,
     address_bases: OnceLock<Vec<(usize, usize)>>,
+    location_lists: OnceLock<gimli::LocationLists<units::Reader<'a>>>,
     range_budget: Budget,
     line_budget: Budget,
     entry_budget: Budget,
