@@ -60,10 +60,10 @@ fn is_hit(code: &[u8], at: usize, offset: i32) -> bool {
         return false;
     }
     if mode == 3 {
-        return is_loaded(
-            code.get(at.saturating_sub(BEFORE)..at).unwrap_or_default(),
-            offset,
-        );
+        let before = code.get(at.saturating_sub(BEFORE)..at).unwrap_or_default();
+        // What stands before may be a prefix, or the end of another instruction.
+        let extended = before.last().is_some_and(|prefix| prefix & 0xf1 == 0x41);
+        return is_loaded(before, offset, base) || extended && is_loaded(before, offset, base + 8);
     }
     let rest = if base == 4 {
         rest.get(1..).unwrap_or_default()
@@ -83,21 +83,28 @@ fn displacement(mode: u8, base: u8, rest: &[u8]) -> Option<i32> {
     }
 }
 
-/// Whether something may be read at the offset: `mov 0x18(%rax),%rdx`, or `add $0x18,%rax` and `mov (%rax),%rdx`.
-fn is_loaded(before: &[u8], offset: i32) -> bool {
-    let loads = memchr::memchr_iter(0x8b, before).any(|at| {
-        let Some([operands, rest @ ..]) = before.get(at + 1..) else {
+/// Whether a register may hold what stands at the offset: `mov 0x18(%rax),%rdx`, or `add $0x18,%rax` and `mov (%rax),%rdx`.
+fn is_loaded(before: &[u8], offset: i32, register: u8) -> bool {
+    loads(before, offset, register) || offset != 0 && adds(before, offset) && loads(before, 0, register)
+}
+
+/// Whether there is a load of eight bytes into a register, at the offset from another that is not for the frame.
+fn loads(before: &[u8], offset: i32, register: u8) -> bool {
+    memchr::memchr_iter(0x8b, before).any(|at| {
+        let prefix = at.checked_sub(1).and_then(|prefix| before.get(prefix));
+        let (Some(prefix @ 0x48..=0x4f), Some([operands, rest @ ..])) = (prefix, before.get(at + 1..)) else {
             return false;
         };
         let (mode, base) = (operands >> 6, operands & 7);
-        let rest = if base == 4 {
-            rest.get(1..).unwrap_or_default()
-        } else {
-            rest
+        let into = ((operands >> 3) & 7) | ((prefix & 4) << 1);
+        let (scaled, rest) = match rest {
+            [scaled, behind @ ..] if base == 4 => (*scaled, behind),
+            _ => (0, rest),
         };
-        displacement(mode, base, rest) == Some(offset)
-    });
-    loads || adds(before, offset)
+        // `%rsp` is written as a scaled base, `%rbp` as it is; with a prefix they are `%r12` and `%r13`.
+        let is_frame = prefix & 1 == 0 && (base == 5 || base == 4 && scaled & 7 == 4);
+        mode != 3 && into == register && !is_frame && displacement(mode, base, rest) == Some(offset)
+    })
 }
 
 fn adds(before: &[u8], offset: i32) -> bool {
@@ -147,6 +154,19 @@ mod tests {
         // add $0x100,%rax; mov (%rax),%rdx; call *%rdx
         let code = [0x48, 0x05, 0, 1, 0, 0, 0x48, 0x8b, 0x10, 0xff, 0xd2];
         assert_eq!(found(&code, 0x100), [9]);
+        // mov 0x18(%rbx),%r12; call *%r12
+        let code = [0x4c, 0x8b, 0x63, 0x18, 0x41, 0xff, 0xd4];
+        assert_eq!(found(&code, 0x18), [5]);
+    }
+
+    #[test]
+    fn loads_into_other_registers_and_from_the_frame_are_none() {
+        // mov 0x18(%rax),%rcx; call *%rdx
+        assert_eq!(found(&[0x48, 0x8b, 0x48, 0x18, 0xff, 0xd2], 0x18), [0; 0]);
+        // mov 0x18(%rsp),%rdx; call *%rdx
+        assert_eq!(found(&[0x48, 0x8b, 0x54, 0x24, 0x18, 0xff, 0xd2], 0x18), [0; 0]);
+        // mov 0x18(%rbp),%rdx; call *%rdx
+        assert_eq!(found(&[0x48, 0x8b, 0x55, 0x18, 0xff, 0xd2], 0x18), [0; 0]);
     }
 
     #[test]

@@ -18,8 +18,12 @@ use super::pointers::{Pointer, named_address, target_of};
 use super::stored::stores;
 use crate::view::FunctionView;
 
-/// Places that are looked at for one slot. Looking takes the whole function, and what is far away says little.
+/// Places that are looked at for one slot. Looking takes the whole function, and whose code it is takes its unit of the
+/// debug information; what is far away says little.
 const MOST_LOOKED_AT: usize = 256;
+
+/// Calls that are taken where only the offset tells: every table of every trait has such a slot.
+const MOST_UNNAMED: usize = 8;
 
 /// Tables that are looked at, and functions that lead to them: a function that hundreds of classes inherit stands at the
 /// same place in all of them.
@@ -50,6 +54,11 @@ struct Slot {
 }
 
 impl Slot {
+    /// Whether a name tells it from slots of other tables.
+    fn is_named(&self) -> bool {
+        !matches!(self.holder, None | Some(Holder::Virtual(None)))
+    }
+
     /// Whether a call through this offset of something that is named so can be through this slot.
     fn fits(&self, called: Option<&Holder>) -> bool {
         match (&self.holder, called) {
@@ -87,21 +96,18 @@ impl<'p, 'a> Slice<'p, 'a> {
                 known.map(|addr| addr.0.abs_diff(place.0)).min()
             };
             places.sort_by_cached_key(near);
-            let mut looked_at = 0;
-            for addr in places {
-                let Some(caller) = self.program.function_at(Pc {
-                    addr,
-                    ..pc_of(function)
-                }) else {
-                    continue;
-                };
-                if !self.program.is_own(caller) {
-                    continue;
-                }
-                looked_at += 1;
-                if looked_at > MOST_LOOKED_AT {
+            let before = found.len();
+            for addr in places.into_iter().take(MOST_LOOKED_AT) {
+                if !slot.is_named() && found.len() >= before + MOST_UNNAMED {
                     break;
                 }
+                let caller = self.program.function_at(Pc {
+                    addr,
+                    ..pc_of(function)
+                });
+                let Some(caller) = caller.filter(|caller| self.program.is_own(*caller)) else {
+                    continue;
+                };
                 let Some(view) = self.view(caller) else { continue };
                 let call = view
                     .flow
