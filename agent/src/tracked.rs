@@ -235,11 +235,17 @@ fn mode(mode: Mode) -> &'static str {
 
 fn hit_record(hit: &Hit, callers: Option<Vec<RunAddr>>, spans: &[WatchedSpan], len: u32) -> HitRecord {
     // Accesses that touch parts of a location are accesses of the location, which may be at several places at once.
-    let span = spans.iter().rev().find(|span| {
-        let ended = span.until_ns.is_some_and(|until| until < hit.time_ns);
+    let here = |span: &&WatchedSpan| {
         let inside = hit.addr >= span.addr && hit.addr.0 - span.addr.0 < u64::from(len);
-        span.location == hit.location && inside && span.from_ns <= hit.time_ns && !ended
-    });
+        span.location == hit.location && inside
+    };
+    let then = |span: &&WatchedSpan| {
+        let ended = span.until_ns.is_some_and(|until| until < hit.time_ns);
+        span.from_ns <= hit.time_ns && !ended
+    };
+    let mut places = spans.iter().rev().filter(here);
+    // A watch is there a moment before it is said to be, and an access may fall into it.
+    let span = places.clone().find(then).or_else(|| places.next());
     let back = || hit.returns_to.into_iter().collect();
     HitRecord {
         tid: hit.tid,

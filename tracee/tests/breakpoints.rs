@@ -4,17 +4,19 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use program::RunAddr;
 use support::{Running, build};
-use tracee::bpf::{HitProgram, HitRing, Location, RawHit};
+use tracee::bpf::{HitProgram, HitRing, Location, Moments, RawHit};
 use tracee::perf::{
     Breakpoint, DEBUG_REGISTERS, Delivery, Follow, PerfError, Range, Record, Rings, Stamped, Start, Trigger,
     free_registers,
 };
+use tracee::{Tid, monotonic_ns};
 
 const RING: usize = 1 << 20;
 
@@ -310,6 +312,36 @@ fn a_stop_is_a_trap_with_the_cookie() {
     assert_eq!(process.end().code(), Some(7));
 }
 
+/// Two breakpoints on the same bytes, one that stops and one that notes when that was: each gets every hit.
+#[test]
+fn stops_and_times_of_the_same_accesses() {
+    let built = build(&["-O1", "-DHANDLE_TRAPS"]);
+    let mut process = built.start(40, 10);
+    let mut moments = or_skip!(Moments::new());
+    let open = |delivery| {
+        Breakpoint::open(
+            process.tid(),
+            write_to(process.watched),
+            delivery,
+            Follow::Threads,
+            Start::Enabled,
+        )
+    };
+    let stops = or_skip!(open(Delivery::Stop { cookie: 99 }));
+    let times = or_skip!(open(Delivery::Bpf(moments.program())));
+    let before = monotonic_ns();
+    assert_eq!(process.run(), 400, "traps that the program handled");
+    let after = monotonic_ns();
+    assert_eq!((stops.count().unwrap(), times.count().unwrap()), (400, 400));
+    let mut threads: BTreeMap<Tid, Vec<u64>> = BTreeMap::new();
+    moments.read(|moment| threads.entry(moment.tid).or_default().push(moment.time_ns));
+    assert_eq!(threads.values().map(Vec::len).sum::<usize>(), 400);
+    for times in threads.values() {
+        assert!(times.is_sorted() && times[0] > before && times[times.len() - 1] < after);
+    }
+    assert_eq!(process.end().code(), Some(7));
+}
+
 #[test]
 fn what_the_kernel_writes_is_seen_at_its_system_call() {
     const SYS_READ: u64 = 0;
@@ -378,7 +410,7 @@ fn holder() {
         return;
     };
     let numbers: Vec<u64> = target.split(' ').map(|number| number.parse().unwrap()).collect();
-    let tid = tracee::Tid(numbers[0] as u32);
+    let tid = Tid(numbers[0] as u32);
     let ring = HitRing::new(RING, 8).unwrap();
     let program = HitProgram::for_breakpoints(&ring, 0).unwrap();
     let _held: Vec<_> = [0, 8, 0x1000, 0x2000]

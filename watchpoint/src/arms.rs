@@ -1,5 +1,10 @@
 //! The perf breakpoints of a process: one for each register and thread that was there when we came; threads to
 //! come inherit them.
+//!
+//! Where hits are stops, a second breakpoint on the same bytes notes when they happened, as far as registers are left that
+//! nobody needs. It is one of its own because the kernel sends no signal for a breakpoint whose program could not run
+//! (Linux 6.10 and newer, where a map operation of BPF was interrupted on the same processor): this way a time may be
+//! missing, and never a hit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +16,7 @@ use tracee::process::Process;
 use tracee::{Pid, Tid};
 
 use crate::error::WatchError;
-use crate::exact::owner::Outlet;
+use crate::exact::owner::{Outflow, Outlet};
 use crate::location::{self, Slot};
 
 /// How often the list of threads is read at most until it has nothing new.
@@ -47,11 +52,22 @@ impl Wanted {
     }
 }
 
+/// The breakpoints of a thread and of those that it creates.
+#[derive(Debug, Default)]
+struct Own {
+    /// For each register, but for the first ones that the thread inherited.
+    hits: Vec<Breakpoint>,
+    inherited: usize,
+    /// What notes the times of the first registers' hits, but for what was inherited too.
+    notes: Vec<Breakpoint>,
+    notes_inherited: usize,
+}
+
 /// The breakpoints of all threads.
 #[derive(Debug)]
 pub(crate) struct Arms {
     wanted: Vec<Wanted>,
-    threads: BTreeMap<Tid, Vec<Breakpoint>>,
+    threads: BTreeMap<Tid, Own>,
     /// Registers of a thread that are free when we hold none.
     free: usize,
 }
@@ -85,7 +101,7 @@ impl Arms {
                     continue;
                 }
                 found_new = true;
-                match outlet.with(|delivery| self.arm(tid, delivery)) {
+                match outlet.with(|outflow| self.arm(tid, outflow)) {
                     Err(error) if !error.is_gone() => return Err(error.into()),
                     _ => {}
                 }
@@ -98,37 +114,46 @@ impl Arms {
     }
 
     /// Arms a thread that was there before its creator was armed. What it inherited already is left alone.
-    fn arm(&mut self, tid: Tid, delivery: Delivery<'_>) -> Result<(), PerfError> {
+    fn arm(&mut self, tid: Tid, outflow: Outflow<'_>) -> Result<(), PerfError> {
         if self.threads.contains_key(&tid) {
             return Ok(());
         }
         // Registers are opened in their order: a thread that was created meanwhile has the first of them.
         let inherited = self.free.saturating_sub(free_registers(tid)?);
-        self.open(tid, inherited, delivery)
+        self.open(tid, inherited, outflow)
     }
 
     /// Arms a thread that is known to have nothing of ours.
-    pub(crate) fn arm_first(&mut self, tid: Tid, delivery: Delivery<'_>) -> Result<(), PerfError> {
-        self.open(tid, 0, delivery)
+    pub(crate) fn arm_first(&mut self, tid: Tid, outflow: Outflow<'_>) -> Result<(), PerfError> {
+        self.open(tid, 0, outflow)
     }
 
-    fn open(&mut self, tid: Tid, from: usize, delivery: Delivery<'_>) -> Result<(), PerfError> {
-        let mut opened = Vec::new();
-        for wanted in self.wanted.iter().skip(from) {
+    fn open(&mut self, tid: Tid, held: usize, outflow: Outflow<'_>) -> Result<(), PerfError> {
+        let open = |wanted: &Wanted, delivery| {
             let start = if wanted.armed {
                 Start::Enabled
             } else {
                 Start::Disabled
             };
-            opened.push(Breakpoint::open(
-                tid,
-                wanted.trigger()?,
-                delivery,
-                Follow::Threads,
-                start,
-            )?);
+            Breakpoint::open(tid, wanted.trigger()?, delivery, Follow::Threads, start)
+        };
+        let inherited = held.min(self.wanted.len());
+        let hits = self.wanted.iter().skip(inherited);
+        let hits = hits.map(|wanted| open(wanted, outflow.hits));
+        let mut own = Own {
+            hits: hits.collect::<Result<_, _>>()?,
+            inherited,
+            notes: Vec::new(),
+            notes_inherited: held - inherited,
+        };
+        if let Some(program) = outflow.times {
+            let left = self.free.saturating_sub(self.wanted.len());
+            let notes = self.wanted.iter().take(left).skip(own.notes_inherited);
+            // Without a note, the time of its stop is what is known of a hit.
+            let notes = notes.map_while(|wanted| open(wanted, Delivery::Bpf(program)).ok());
+            own.notes = notes.collect();
         }
-        self.threads.insert(tid, opened);
+        self.threads.insert(tid, own);
         Ok(())
     }
 
@@ -139,21 +164,26 @@ impl Arms {
         };
         let was_armed = wanted.armed;
         *wanted = to;
-        let (trigger, last) = (to.trigger()?, self.wanted.len());
-        for opened in self.threads.values_mut() {
-            // Threads that inherited the first registers have only the last of their own.
-            let first = last.saturating_sub(opened.len());
-            let Some(breakpoint) = register.checked_sub(first).and_then(|at| opened.get_mut(at)) else {
+        let trigger = to.trigger()?;
+        let set = |breakpoint: &mut Breakpoint| {
+            breakpoint.move_to(trigger)?;
+            match (was_armed, to.armed) {
+                (false, true) => breakpoint.enable(),
+                (true, false) => breakpoint.disable(),
+                _ => Ok(()),
+            }
+        };
+        for own in self.threads.values_mut() {
+            let note = register.checked_sub(own.notes_inherited);
+            if let Some(note) = note.and_then(|at| own.notes.get_mut(at)) {
+                // One that stays where it was notes what nobody asks for.
+                let _without_times = set(note);
+            }
+            let hit = register.checked_sub(own.inherited);
+            let Some(hit) = hit.and_then(|at| own.hits.get_mut(at)) else {
                 continue;
             };
-            let moved = breakpoint
-                .move_to(trigger)
-                .and_then(|()| match (was_armed, to.armed) {
-                    (false, true) => breakpoint.enable(),
-                    (true, false) => breakpoint.disable(),
-                    _ => Ok(()),
-                });
-            match moved {
+            match set(hit) {
                 Err(error) if !error.is_gone() => return Err(error),
                 _ => {}
             }
@@ -164,11 +194,9 @@ impl Arms {
     /// How often each register was hit, in all threads together. Zero for those that were moved would be wrong,
     /// so it is the sum over all addresses that a register waited for.
     pub(crate) fn counts(&self) -> Vec<(Slot, u64)> {
-        let last = self.wanted.len();
-        let mut counts = vec![0u64; last];
-        for opened in self.threads.values() {
-            let first = last.saturating_sub(opened.len());
-            for (breakpoint, count) in opened.iter().zip(counts.iter_mut().skip(first)) {
+        let mut counts = vec![0u64; self.wanted.len()];
+        for own in self.threads.values() {
+            for (breakpoint, count) in own.hits.iter().zip(counts.iter_mut().skip(own.inherited)) {
                 *count = count.saturating_add(breakpoint.count().unwrap_or(0));
             }
         }
@@ -178,7 +206,7 @@ impl Arms {
 
     /// How many hits there were so far, if all that were counted can be asked for.
     pub(crate) fn hits(&self) -> Option<u64> {
-        let all = self.threads.values().flatten();
+        let all = self.threads.values().flat_map(|own| &own.hits);
         all.map(|breakpoint| breakpoint.count().ok()).sum()
     }
 

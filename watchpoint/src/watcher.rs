@@ -219,6 +219,10 @@ impl Snapshot {
     }
 }
 
+/// How long the kernel is on its way from an access to where its time is taken. It has interrupts off there, but a
+/// virtual machine may be stopped at any moment.
+pub(crate) const REPORT_NS: u64 = 50_000;
+
 /// What made a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
@@ -234,10 +238,12 @@ pub enum Report {
 /// A trap as the kernel reported it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawHit {
-    /// When it was reported, by the monotonic clock.
+    /// When it had happened, by the monotonic clock: noted at the access, or else when it was reported.
     pub time_ns: u64,
-    /// It did not happen before this.
+    /// It did not happen before this,
     pub earliest_ns: u64,
+    /// and most likely not before this: see [`REPORT_NS`].
+    pub likely_ns: u64,
     /// The thread.
     pub tid: Tid,
     /// The watched address that the kernel says was touched. An instruction that touched several reports one.
@@ -252,7 +258,9 @@ pub struct RawHit {
     pub stack_top: Option<u64>,
     /// The watched pieces after the report, as far as they could be read.
     pub memory: Vec<Snapshot>,
-    /// They were looked at by this time, and the thread did nothing before.
+    /// They were looked at from this time on,
+    pub looking_ns: u64,
+    /// and by this time, and the thread did nothing before.
     pub looked_ns: u64,
 }
 

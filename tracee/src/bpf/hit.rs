@@ -1,9 +1,9 @@
 //! A hit, as our programs write it down.
 //!
 //! The record is a row of 64-bit words: time, process and thread, watched address, cookie, whether the kernel did
-//! it, the word at the stack pointer and whether it could be read, how many hits had found no room, the 21 words of
-//! `struct pt_regs`, then for each of the four locations its address, how many bytes of it were read, and room for
-//! them.
+//! it, the word at the stack pointer and whether it could be read, how many hits had found no room, the time at which
+//! the locations had been read, the 21 words of `struct pt_regs`, then for each of the four locations its address, how
+//! many bytes of it were read, and room for them.
 
 use failure::image::Registers;
 use program::RunAddr;
@@ -19,7 +19,8 @@ pub(super) const IN_KERNEL: usize = 32;
 pub(super) const STACK_TOP: usize = 40;
 pub(super) const STACK_READ: usize = 48;
 pub(super) const LOST_BEFORE: usize = 56;
-pub(super) const REGISTERS: usize = 64;
+pub(super) const LOOKED: usize = 64;
+pub(super) const REGISTERS: usize = 72;
 pub(super) const VALUES: usize = REGISTERS + PT_REGS_WORDS * 8;
 /// Bytes before a value: its address and its length.
 pub(super) const VALUE_HEAD: usize = 16;
@@ -47,8 +48,10 @@ pub struct RawHit {
     /// How many hits had found no room in the ring when this one was written: more than the hit before it says
     /// means that some are missing between the two.
     pub lost_before: u64,
-    /// The locations that could be read, right after the access.
+    /// The locations that could be read, right after the access: from `time_ns` on,
     pub values: Vec<Value>,
+    /// and by this time. Reading what is watched for reads traps, which takes the kernel as long again as the hit.
+    pub looked_ns: u64,
 }
 
 /// Memory at a hit.
@@ -127,6 +130,7 @@ impl RawHit {
             stack_top: word(STACK_TOP).filter(|_| word(STACK_READ) == Some(1)),
             lost_before: word(LOST_BEFORE)?,
             values: values.collect(),
+            looked_ns: word(LOOKED)?,
         })
     }
 }
@@ -140,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_record_is_read_as_it_was_laid_out() {
-        let mut words = vec![1, 5 << 32 | 6, 0x1000, 99, 0, 0x7777, 1, 3];
+        let mut words = vec![1, 5 << 32 | 6, 0x1000, 99, 0, 0x7777, 1, 3, 4];
         words.extend(200..221);
         words.extend([0x1000, 4, 0xdead_beef, 0x2000, 0, 7]);
         let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
@@ -152,6 +156,7 @@ mod tests {
             (200, 216, 218)
         );
         assert_eq!((hit.stack_top, hit.lost_before), (Some(0x7777), 3));
+        assert_eq!(hit.looked_ns, 4);
         assert_eq!(hit.values.len(), 1, "the second was not readable");
         assert_eq!(hit.value_at(RunAddr(0x1000)).unwrap().number(), Some(0xdead_beef));
         assert_eq!(hit.value_at(RunAddr(0x2000)), None);

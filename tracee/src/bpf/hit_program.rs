@@ -5,8 +5,8 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use super::assembler::{Assembler, Helper, Label, Reg, When};
 use super::error::BpfError;
 use super::hit::{
-    ADDR, COOKIE, IN_KERNEL, LOST_BEFORE, PID_TGID, REGISTERS, STACK_READ, STACK_TOP, TIME, VALUE_HEAD,
-    VALUES,
+    ADDR, COOKIE, IN_KERNEL, LOOKED, LOST_BEFORE, PID_TGID, REGISTERS, STACK_READ, STACK_TOP, TIME,
+    VALUE_HEAD, VALUES,
 };
 use super::hit_ring::{HitRing, LOCATIONS, LOST, ONLY_PID, PidNamespace, SPARED, SPARED_PLACES, TABLE};
 use super::program::Program;
@@ -54,7 +54,7 @@ pub struct ProbeRead {
 
 /// A program that writes a [`RawHit`] for each hit. It lives as long as something is connected to it.
 #[derive(Debug)]
-pub struct HitProgram(Program);
+pub struct HitProgram(pub(super) Program);
 
 impl HitProgram {
     /// For breakpoints ([`crate::perf::Breakpoint`]). Accesses by the kernel come with the registers at the
@@ -132,7 +132,7 @@ enum KernelHits {
 
 /// What survives calls in the program.
 const CONTEXT: Reg = Reg::R6;
-const SCRATCH: Reg = Reg::R7;
+pub(super) const SCRATCH: Reg = Reg::R7;
 const CONTROL: Reg = Reg::R8;
 const RECORD: Reg = Reg::R9;
 /// What waits on the stack.
@@ -192,6 +192,8 @@ fn code(
         }
     }
     code.bind(spared);
+    code.call(Helper::KtimeGetNs);
+    code.store(RECORD, LOOKED as i16, Reg::R0);
     code.load(Reg::R1, Reg::Stack, STACK_TIME);
     code.store(RECORD, TIME as i16, Reg::R1);
     code.load(Reg::R1, CONTROL, (LOST * 8) as i16);
@@ -278,7 +280,7 @@ fn copy_registers(code: &mut Assembler, from: Reg) {
 }
 
 /// Who it was, into the scratch register: the process in the upper half, the thread in the lower.
-fn who(code: &mut Assembler, namespace: Option<PidNamespace>) {
+pub(super) fn who(code: &mut Assembler, namespace: Option<PidNamespace>) {
     let mut known = Assembler::label();
     if let Some(namespace) = namespace {
         // The kernel writes thread and process, 32 bits each, to the stack; it fails for a process of a

@@ -197,7 +197,7 @@ pub(super) struct PidNamespace {
 
 impl PidNamespace {
     /// Ours, unless it is the host's.
-    fn of_us() -> Option<Self> {
+    pub(super) fn of_us() -> Option<Self> {
         let namespace = fs::metadata("/proc/self/ns/pid").ok()?;
         let (major, minor) = (libc::major(namespace.dev()), libc::minor(namespace.dev()));
         (namespace.ino() != FIRST_PID_NAMESPACE).then_some(Self {

@@ -6,6 +6,7 @@
 //! - [`HitRing`]: where hits are written to, in one order for all processors, and read from.
 //! - [`HitProgram`]: what writes them, at a breakpoint or at a probe.
 //! - [`ManyProbes`]: probes on many instructions at once.
+//! - [`Moments`]: when the accesses happened that threads stop for.
 //! - [`RawHit`]: a hit: time, thread, registers, and the values of the watched locations.
 
 mod assembler;
@@ -15,6 +16,7 @@ mod hit_program;
 mod hit_ring;
 mod many_probes;
 mod map;
+mod moments;
 mod program;
 mod ring;
 mod syscall;
@@ -24,3 +26,4 @@ pub use hit::{RawHit, Value};
 pub use hit_program::{HitProgram, ProbeRead, Register, STOPPED_BY, Then};
 pub use hit_ring::{HitRing, LOCATIONS, Location};
 pub use many_probes::ManyProbes;
+pub use moments::{Moment, Moments};

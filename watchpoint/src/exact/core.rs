@@ -21,7 +21,7 @@ use super::probes::Probes;
 use crate::error::WatchError;
 use crate::location::Location;
 use crate::table::Table;
-use crate::watcher::{Event, RawHit, Report, Snapshot, WatchSpec};
+use crate::watcher::{Event, REPORT_NS, RawHit, Report, Snapshot, WatchSpec};
 
 /// No address was reported.
 const NOWHERE: RunAddr = RunAddr(0);
@@ -83,6 +83,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
 
     pub(crate) fn thread_exited(&mut self, tid: Tid) {
         self.probes.forget(tid);
+        self.owner.forget(tid);
         self.resumed_ns.remove(&tid);
     }
 
@@ -254,6 +255,12 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
         registers: Registers,
     ) {
         let resumed = self.resumed_ns.get(&tid).copied().unwrap_or(0);
+        let looking_ns = time_ns;
+        // A stop that was merged with a probe's or that comes late may be about another access than the last one.
+        let noted_ns = self.owner.happened_ns(tid).filter(|_| report == Report::Watch);
+        let noted_ns = noted_ns.filter(|noted_ns| (resumed..=time_ns).contains(noted_ns));
+        let happened_ns = noted_ns.unwrap_or(time_ns);
+        let earliest_ns = resumed.max(self.flight.earliest_ns()).min(happened_ns);
         let mut memory = Vec::new();
         for (_, place) in self.table.places() {
             if let Some(bytes) = self.memory.read(place.addr, place.len as usize) {
@@ -265,8 +272,11 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
             self.look_at_modules();
         }
         self.out.push(Event::Hit(Box::new(RawHit {
-            time_ns,
-            earliest_ns: resumed.max(self.flight.earliest_ns()),
+            time_ns: happened_ns,
+            earliest_ns,
+            likely_ns: noted_ns
+                .map_or(0, |noted_ns| noted_ns.saturating_sub(REPORT_NS))
+                .max(earliest_ns),
             tid,
             watched,
             registers,
@@ -274,6 +284,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
             report,
             stack_top: self.memory.read_word(RunAddr(registers.rsp)),
             memory,
+            looking_ns,
             looked_ns,
         })));
     }

@@ -13,6 +13,7 @@ use tracee::{Pid, Tid};
 use super::core::Core;
 use super::engine::{Engine, Over, Sink};
 use super::owner::{Outlet, Owner, PerfOwner, PtraceOwner};
+use super::times::Times;
 use crate::arms::{Arms, Wanted};
 use crate::error::WatchError;
 use crate::hit::Mode;
@@ -43,7 +44,11 @@ impl LaunchedWatcher {
     /// # Errors
     /// When it cannot be started, or the locations cannot be watched.
     pub fn start(launch: Launch, specs: Vec<WatchSpec>, mode: Mode) -> Result<(Self, Pipes), WatchError> {
-        let (mut watcher, pipes) = Self::prepare(launch, specs, mode, Outlet::Stops)?;
+        let times = match mode {
+            Mode::Exact => Times::noted(),
+            Mode::Compat | Mode::Observe => Times::default(),
+        };
+        let (mut watcher, pipes) = Self::prepare(launch, specs, mode, Outlet::Stops(times))?;
         watcher.go();
         Ok((watcher, pipes))
     }
@@ -187,7 +192,7 @@ fn prepare<O: Launchable>(
 ) -> Result<(Engine<Launched, O>, Pipes), WatchError> {
     let (mut tracer, pipes) = Tracer::launch(launch)?;
     let pid = tracer.pid();
-    if !matches!(outlet, Outlet::Stops) {
+    if !matches!(outlet, Outlet::Stops(_)) {
         // Nobody stops at a hit: what was mapped then is looked at when the process ends.
         tracer.tell_end(pid.first_thread())?;
     }

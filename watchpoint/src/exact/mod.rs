@@ -6,6 +6,7 @@
 //! - `hold`: who stays stopped until nobody is
 //! - `engine`: a loop over the stops of a traced process
 //! - `owner`: perf events with `sigtrap`, or registers written through ptrace (compat)
+//! - `times`: when accesses happened, as the kernel notes it
 //! - `probes`: stops at places in the code, where addresses become known
 //! - [`launched`]: the loop on a thread of ours, for processes that we start
 //! - [`rider`]: no loop of its own: it rides along in a run
@@ -23,3 +24,4 @@ pub(crate) mod linked;
 pub(crate) mod owner;
 mod probes;
 pub mod rider;
+pub(crate) mod times;

@@ -10,6 +10,7 @@ use tracee::ptrace::{
     DebugAccess, DebugLength, DebugSlot, DebugWatch, Launched, SigInfo, TraceError, Tracer,
 };
 
+use super::times::Times;
 use crate::arms::{Arms, Wanted};
 use crate::error::WatchError;
 use crate::location::{Slot, Trigger};
@@ -98,6 +99,12 @@ pub(crate) trait Owner<Kind> {
     fn arm_new(&mut self, tracer: &mut Tracer<Kind>, tid: Tid) -> Result<(), WatchError>;
     /// What a thread's signal is about, if it is ours.
     fn trap(&mut self, tracer: &mut Tracer<Kind>, tid: Tid, info: &SigInfo) -> Option<Trap>;
+    /// When a thread that has stopped made its access, if that is known better than when it stopped.
+    fn happened_ns(&mut self, _tid: Tid) -> Option<u64> {
+        None
+    }
+    /// A thread is gone.
+    fn forget(&mut self, _tid: Tid) {}
     /// Makes a register wait for something else.
     fn set(&mut self, tracer: &mut Tracer<Kind>, register: usize, to: Wanted) -> Result<(), WatchError>;
     /// An exec has removed everything.
@@ -115,24 +122,35 @@ pub(crate) trait Owner<Kind> {
 #[derive(Clone, Debug)]
 pub(crate) enum Outlet {
     /// To us, as stops.
-    Stops,
+    Stops(Times),
     /// To whoever reads the ring of the program.
     Program(Arc<HitProgram>),
     /// To whoever reads the rings.
     Rings(Arc<Mutex<Rings>>),
 }
 
+/// What the events of a register are connected to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outflow<'a> {
+    pub(crate) hits: Delivery<'a>,
+    /// What notes when they happened, if hits do not tell it themselves.
+    pub(crate) times: Option<&'a HitProgram>,
+}
+
 impl Outlet {
-    /// Does something that needs the delivery.
-    pub(crate) fn with<T>(&self, act: impl FnOnce(Delivery<'_>) -> T) -> T {
+    /// Does something that needs what events are connected to.
+    pub(crate) fn with<T>(&self, act: impl FnOnce(Outflow<'_>) -> T) -> T {
+        let alone = |hits| Outflow { hits, times: None };
         match self {
-            Self::Stops => act(Delivery::Stop {
-                cookie: watch_cookie(),
+            Self::Stops(times) => times.with(|times| {
+                let cookie = watch_cookie();
+                let hits = Delivery::Stop { cookie };
+                act(Outflow { hits, times })
             }),
-            Self::Program(program) => act(Delivery::Bpf(program)),
+            Self::Program(program) => act(alone(Delivery::Bpf(program))),
             Self::Rings(rings) => {
                 let rings = rings.lock().unwrap_or_else(PoisonError::into_inner);
-                act(Delivery::Ring(&rings))
+                act(alone(Delivery::Ring(&rings)))
             }
         }
     }
@@ -148,7 +166,7 @@ pub(crate) struct PerfOwner {
 impl<Kind> Owner<Kind> for PerfOwner {
     fn arm_first(&mut self, _: &mut Tracer<Kind>, tid: Tid) -> Result<(), WatchError> {
         let arms = &mut self.arms;
-        Ok(self.outlet.with(|delivery| arms.arm_first(tid, delivery))?)
+        Ok(self.outlet.with(|outflow| arms.arm_first(tid, outflow))?)
     }
 
     /// It has inherited: whoever could create it was armed before.
@@ -160,6 +178,19 @@ impl<Kind> Owner<Kind> for PerfOwner {
         perf_trap(info)
     }
 
+    fn happened_ns(&mut self, tid: Tid) -> Option<u64> {
+        match &self.outlet {
+            Outlet::Stops(times) => times.of(tid),
+            Outlet::Program(_) | Outlet::Rings(_) => None,
+        }
+    }
+
+    fn forget(&mut self, tid: Tid) {
+        if let Outlet::Stops(times) = &self.outlet {
+            times.forget(tid);
+        }
+    }
+
     fn set(&mut self, _: &mut Tracer<Kind>, register: usize, to: Wanted) -> Result<(), WatchError> {
         Ok(self.arms.set(register, to)?)
     }
@@ -169,7 +200,7 @@ impl<Kind> Owner<Kind> for PerfOwner {
     }
 
     fn stops(&self) -> bool {
-        matches!(self.outlet, Outlet::Stops)
+        matches!(self.outlet, Outlet::Stops(_))
     }
 
     fn hits(&self) -> Option<u64> {

@@ -15,6 +15,7 @@ use super::core::Core;
 use super::engine::BATCH;
 use super::launched::{Launchable, contents, lay_out};
 use super::owner::{Outlet, PerfOwner, PtraceOwner};
+use super::times::Times;
 use crate::error::WatchError;
 use crate::hit::Mode;
 use crate::observe::{ObserveWatcher, Source, Values};
@@ -62,11 +63,11 @@ pub type Riding = (Box<dyn Tracker + Send>, Box<dyn Watcher>);
 pub fn rider(specs: Vec<WatchSpec>, mode: Mode) -> Result<Riding, WatchError> {
     Ok(match mode {
         Mode::Exact => {
-            let (rider, passenger) = pair::<PerfOwner>(specs, mode, Outlet::Stops);
+            let (rider, passenger) = pair::<PerfOwner>(specs, mode, Outlet::Stops(Times::noted()));
             (Box::new(rider), Box::new(passenger))
         }
         Mode::Compat => {
-            let (rider, passenger) = pair::<PtraceOwner>(specs, mode, Outlet::Stops);
+            let (rider, passenger) = pair::<PtraceOwner>(specs, mode, Outlet::Stops(Times::default()));
             (Box::new(rider), Box::new(passenger))
         }
         Mode::Observe => {

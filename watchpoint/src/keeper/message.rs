@@ -273,6 +273,7 @@ fn take_arming(bytes: &mut In<'_>) -> Option<Arming> {
 fn put_hit(out: &mut Out, hit: &RawHit) {
     out.word(hit.time_ns);
     out.word(hit.earliest_ns);
+    out.word(hit.likely_ns);
     out.word(hit.tid.0.into());
     out.word(hit.watched.0);
     for register in registers_in_order(&mut hit.registers.clone()) {
@@ -291,11 +292,12 @@ fn put_hit(out: &mut Out, hit: &RawHit) {
         out.byte(seen.len);
         seen.bytes.iter().for_each(|byte| out.byte(*byte));
     }
+    out.word(hit.looking_ns);
     out.word(hit.looked_ns);
 }
 
 fn take_hit(bytes: &mut In<'_>) -> Option<RawHit> {
-    let (time_ns, earliest_ns) = (bytes.word()?, bytes.word()?);
+    let (time_ns, earliest_ns, likely_ns) = (bytes.word()?, bytes.word()?, bytes.word()?);
     let tid = Tid(bytes.number()?);
     let watched = RunAddr(bytes.word()?);
     let mut registers = Registers::default();
@@ -305,6 +307,7 @@ fn take_hit(bytes: &mut In<'_>) -> Option<RawHit> {
     Some(RawHit {
         time_ns,
         earliest_ns,
+        likely_ns,
         tid,
         watched,
         registers,
@@ -327,6 +330,7 @@ fn take_hit(bytes: &mut In<'_>) -> Option<RawHit> {
             }
             Some(seen)
         })?,
+        looking_ns: bytes.word()?,
         looked_ns: bytes.word()?,
     })
 }

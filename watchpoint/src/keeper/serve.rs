@@ -19,6 +19,7 @@ use crate::exact::core::Core;
 use crate::exact::engine::{Engine, Over, Sink};
 use crate::exact::launched::{contents, lay_out};
 use crate::exact::owner::{Outlet, PerfOwner, perf_trap};
+use crate::exact::times::Times;
 use crate::watcher::Event;
 
 /// How long threads may have stops to come after the events are gone.
@@ -97,14 +98,12 @@ fn prepare(order: Order) -> Result<Engine<Attached, PerfOwner>, WatchError> {
     if let Some(first) = threads.first() {
         arms.look_at(*first)?;
     }
-    if let Err(error) = arms.arm_all(pid, &Outlet::Stops) {
+    let outlet = Outlet::Stops(Times::noted());
+    if let Err(error) = arms.arm_all(pid, &outlet) {
         leave(tracer, arms);
         return Err(error);
     }
-    let owner = PerfOwner {
-        arms,
-        outlet: Outlet::Stops,
-    };
+    let owner = PerfOwner { arms, outlet };
     let mut core = Core::new(owner, table, specs, modules);
     match core.begin(&mut tracer, &placed) {
         Ok(()) => Ok(Engine::new(tracer, core)),

@@ -248,7 +248,7 @@ impl Attached {
         let first = self.pid.first_thread();
         loop {
             let arms = &mut self.arms;
-            match self.outlet.with(|delivery| arms.arm_first(first, delivery)) {
+            match self.outlet.with(|outflow| arms.arm_first(first, outflow)) {
                 Err(PerfError::NoRegister { .. }) if started.elapsed() < FREE_WITHIN => {
                     std::thread::sleep(BETWEEN_ATTEMPTS);
                 }

@@ -14,15 +14,11 @@ use super::Values;
 use crate::error::WatchError;
 use crate::exact::owner::{Outlet, watch_cookie};
 use crate::location::Location;
-use crate::watcher::{Event, RawHit, Report, Snapshot, WatchSpec};
+use crate::watcher::{Event, REPORT_NS, RawHit, Report, Snapshot, WatchSpec};
 
 /// Room for some ten thousand hits.
 const RING_BYTES: usize = 4 << 20;
 const PERF_BYTES: usize = 1 << 20;
-/// How long the kernel is at most on its way from an access to its report.
-const REPORT_NS: u64 = 50_000;
-/// How long the kernel's program may take to read memory: under a watch for reads it traps itself, once a byte.
-const LOOK_NS: u64 = 5_000_000;
 /// How old a record is at most when it can be read.
 const SETTLE_NS: u64 = 1_000_000;
 
@@ -179,6 +175,7 @@ fn from_bpf(hit: bpf::RawHit) -> RawHit {
     RawHit {
         time_ns: hit.time_ns,
         earliest_ns: hit.time_ns.saturating_sub(REPORT_NS),
+        likely_ns: hit.time_ns.saturating_sub(REPORT_NS),
         tid: hit.tid,
         watched: hit.addr,
         registers: hit.registers,
@@ -188,7 +185,8 @@ fn from_bpf(hit: bpf::RawHit) -> RawHit {
         memory: values
             .flat_map(|value| Snapshot::of(value.addr, value.bytes()))
             .collect(),
-        looked_ns: hit.time_ns.saturating_add(LOOK_NS),
+        looking_ns: hit.time_ns,
+        looked_ns: hit.looked_ns,
     }
 }
 
@@ -207,6 +205,7 @@ fn read_perf(rings: &Mutex<Rings>, last: bool, mut lost: u64) -> (Vec<(u64, RawH
                 RawHit {
                     time_ns: stamped.origin.time,
                     earliest_ns: stamped.origin.time.saturating_sub(REPORT_NS),
+                    likely_ns: stamped.origin.time.saturating_sub(REPORT_NS),
                     tid: stamped.origin.tid,
                     watched: addr,
                     registers,
@@ -214,6 +213,7 @@ fn read_perf(rings: &Mutex<Rings>, last: bool, mut lost: u64) -> (Vec<(u64, RawH
                     report: Report::Watch,
                     stack_top: None,
                     memory: Vec::new(),
+                    looking_ns: stamped.origin.time,
                     looked_ns: stamped.origin.time,
                 },
             )),

@@ -41,6 +41,11 @@ impl Chain {
         };
     }
 
+    /// What a place holds, if that is certain.
+    pub(super) fn get(&self, place: Place) -> Option<Content> {
+        self.0.get(&place).copied()
+    }
+
     /// Whether an item can come next: what it found for certain is there, or may be.
     pub(super) fn allows(&self, item: &Item) -> bool {
         let there = self.0.get(&item.place);

@@ -8,8 +8,10 @@ use crate::values::Update;
 pub struct Pending {
     /// The hit; `seq` is given when it leaves. Its time is that of the report.
     pub hit: Hit,
-    /// It did not happen before this.
+    /// It did not happen before this,
     pub earliest_ns: u64,
+    /// and most likely not before this.
+    pub likely_ns: u64,
     /// The watch may have been set after it: what is known of the location's content may be what it left.
     pub is_first: bool,
     /// Bytes of its location, at most eight.
@@ -96,11 +98,48 @@ pub(super) enum What {
 pub(super) struct Item {
     pub(super) place: Place,
     pub(super) earliest_ns: u64,
+    pub(super) likely_ns: u64,
     pub(super) latest_ns: u64,
     pub(super) what: What,
 }
 
+/// Which times of accesses are believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Times {
+    /// Those that are likely.
+    Likely,
+    /// Those that are certain.
+    Certain,
+}
+
 impl Item {
+    /// The same with an end that is not before its beginning: an item without a moment to happen in fits into no order, and
+    /// whatever waits with it would wait for good.
+    pub(super) fn with_a_span(mut self) -> Self {
+        match self.what {
+            What::Access(_) => self.earliest_ns = self.earliest_ns.min(self.latest_ns),
+            What::Look(_) => self.latest_ns = self.latest_ns.max(self.earliest_ns),
+        }
+        self.likely_ns = self.likely_ns.clamp(self.earliest_ns, self.latest_ns);
+        self
+    }
+
+    /// When its thread is known to have come this far: an access is over then, and a look begins.
+    pub(super) fn reported_ns(&self) -> u64 {
+        match self.what {
+            What::Access(_) => self.latest_ns,
+            What::Look(_) => self.earliest_ns,
+        }
+    }
+
+    /// It did not happen before this.
+    pub(super) fn begins_ns(&self, times: Times) -> u64 {
+        match times {
+            Times::Likely => self.likely_ns,
+            Times::Certain => self.earliest_ns,
+        }
+    }
+
     pub(super) fn access(&self) -> Option<&Pending> {
         match &self.what {
             What::Access(pending) => Some(pending),

@@ -1,7 +1,7 @@
 //! The best of all orders that were found, and what of it is certain.
 
 use super::chain::Fit;
-use super::item::Item;
+use super::item::{Item, Times};
 use super::search::Search;
 
 /// How far from its place in the order an item is looked for at another.
@@ -61,7 +61,7 @@ pub(super) fn judged(search: &Search<'_>) -> Vec<Step> {
         let neighbour = accesses.last();
         let same_place = accesses.iter().rev().find(|other| other.item.place == item.place);
         for other in neighbour.into_iter().chain(same_place) {
-            if matters(other, &taken) && could_swap(search, &possible, other, &taken) {
+            if matters(other, &taken, search.times) && could_swap(search, &possible, other, &taken) {
                 steps[other.layer].uncertain = true;
                 steps[layer].uncertain = true;
             }
@@ -149,9 +149,9 @@ fn path(search: &Search<'_>) -> Vec<(Spot, Fit)> {
 }
 
 /// Whether it makes a difference which of two came first, and their times do not tell.
-fn matters(first: &Taken<'_>, second: &Taken<'_>) -> bool {
+fn matters(first: &Taken<'_>, second: &Taken<'_>, times: Times) -> bool {
     let writes = |taken: &Taken<'_>| taken.item.access().is_some_and(|pending| pending.may_write());
-    let close = second.item.earliest_ns <= first.item.latest_ns;
+    let close = second.item.begins_ns(times) <= first.item.latest_ns;
     close && first.spot.thread != second.spot.thread && (writes(first) || writes(second))
 }
 

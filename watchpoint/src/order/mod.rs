@@ -35,8 +35,13 @@ const MOST_WAITING: usize = 16_384;
 const PATIENCE_NS: u64 = 100_000_000;
 /// How long they wait at most for a moment that everybody was before or after.
 const MOST_PATIENCE_NS: u64 = 10 * PATIENCE_NS;
+/// How long a hit in its place waits at most for what those that wait tell about its values: they may be as late again.
+const MOST_SETTLING_NS: u64 = 2 * MOST_PATIENCE_NS;
 /// How much time must have passed for another search to be worth its while.
 const BETWEEN_SEARCHES_NS: u64 = 10_000_000;
+
+/// When everything is complete and nobody waits for anything.
+const END: u64 = u64::MAX;
 
 /// Puts hits in order as they come.
 #[derive(Debug, Default)]
@@ -59,11 +64,12 @@ impl Orderer {
         self.chain.set(self.place(location), content);
     }
 
-    /// Takes a hit. Those of one thread come in their order.
+    /// Takes a hit. Those of one thread come in their order, or their times tell it.
     pub fn push(&mut self, pending: Pending) {
         let item = Item {
             place: self.place(pending.hit.location),
             earliest_ns: pending.earliest_ns,
+            likely_ns: pending.likely_ns,
             latest_ns: pending.hit.time_ns,
             what: What::Access(Box::new(pending.clone())),
         };
@@ -75,14 +81,26 @@ impl Orderer {
         let item = Item {
             place: self.place(seen.location),
             earliest_ns: seen.from_ns,
+            likely_ns: seen.from_ns,
             latest_ns: seen.until_ns,
             what: What::Look(seen.content),
         };
         self.enqueue(tid, item);
     }
 
+    /// Puts an item where its time says. In observe mode a thread's stops at probes and its hits come on two ways, of which
+    /// either may be the quicker.
     fn enqueue(&mut self, tid: u32, item: Item) {
-        self.queues.entry(tid).or_default().push_back(item);
+        let item = item.with_a_span();
+        let queue = self.queues.entry(tid).or_default();
+        let before = |other: &Item| other.reported_ns() <= item.reported_ns();
+        let at = queue.iter().rposition(before).map_or(0, |last| last + 1);
+        // What a thread did before this it did no later than this: a look at memory may have had more time than it took.
+        let later = |other: &&mut Item| other.latest_ns > item.latest_ns;
+        for other in queue.iter_mut().take(at).rev().take_while(later) {
+            other.latest_ns = item.latest_ns;
+        }
+        queue.insert(at, item);
         self.waiting += 1;
     }
 
@@ -112,24 +130,24 @@ impl Orderer {
         self.settling.release(|place, time_ns| {
             // Whatever waits there is the next to tell.
             let patience_ns = if waiting.contains(&place) {
-                MOST_PATIENCE_NS
+                MOST_SETTLING_NS
             } else {
                 2 * PATIENCE_NS
             };
-            time_ns <= complete_ns.saturating_sub(patience_ns)
+            time_ns <= so_long_before(complete_ns, patience_ns)
         })
     }
 
     /// All that is left.
     pub fn flush(&mut self) -> Vec<Hit> {
-        self.ready(u64::MAX)
+        self.ready(END)
     }
 
     fn is_due(&self, complete_ns: u64) -> bool {
         let first = self.queues.values().filter_map(|queue| queue.front());
         let first = first.map(|item| item.latest_ns).min();
         let long_ago = complete_ns.saturating_sub(self.searched_ns) >= BETWEEN_SEARCHES_NS;
-        let worth = long_ago || complete_ns == u64::MAX;
+        let worth = long_ago || complete_ns == END;
         self.is_full() || first.is_some_and(|first| first <= complete_ns && worth)
     }
 
@@ -150,16 +168,25 @@ impl Orderer {
             // To wait does not help where no more is looked at together; but nobody looked beyond the end.
             up_to(complete_ns).min(half)
         } else {
-            let old = up_to(complete_ns.saturating_sub(PATIENCE_NS));
-            let too_old = up_to(complete_ns.saturating_sub(MOST_PATIENCE_NS));
-            self.parted(steps, old).max(too_old)
+            let old = up_to(so_long_before(complete_ns, PATIENCE_NS));
+            let too_old = up_to(so_long_before(complete_ns, MOST_PATIENCE_NS));
+            let parts = self.parts(steps);
+            let waited = parts.iter().rfind(|part| **part <= old).copied().unwrap_or(0);
+            if waited >= too_old {
+                waited
+            } else {
+                // What is taken together tells most about its values.
+                let complete = up_to(complete_ns);
+                let next = parts.iter().find(|part| (too_old..=complete).contains(*part));
+                next.copied().unwrap_or(too_old)
+            }
         };
         decided.max(waited)
     }
 
-    /// How many of the first steps, at most `most`, are over before anything else can have begun: what tells about
-    /// others tells nothing about these.
-    fn parted(&self, steps: &[Step], most: usize) -> usize {
+    /// After how many of the first steps all is over before anything else can have begun: what tells about others tells
+    /// nothing about these.
+    fn parts(&self, steps: &[Step]) -> Vec<usize> {
         let mut taken: BTreeMap<u32, usize> = BTreeMap::new();
         for step in steps {
             *taken.entry(step.tid).or_default() += 1;
@@ -175,14 +202,14 @@ impl Orderer {
             begin[at] = begins_ns;
         }
         let mut ends_ns = 0;
-        let mut parted = 0;
-        for (at, step) in steps.iter().enumerate().take(most) {
+        let mut parts = Vec::new();
+        for (at, step) in steps.iter().enumerate() {
             ends_ns = ends_ns.max(step.latest_ns);
             if begin[at + 1] > ends_ns {
-                parted = at + 1;
+                parts.push(at + 1);
             }
         }
-        parted
+        parts
     }
 
     fn take(&mut self, step: Step) {
@@ -213,6 +240,14 @@ impl Orderer {
         self.last_seq += 1;
         pending.hit.seq = self.last_seq;
         self.settling.push(item.place, *pending);
+    }
+}
+
+/// The time that hits must be from to have waited so long.
+fn so_long_before(complete_ns: u64, patience_ns: u64) -> u64 {
+    match complete_ns {
+        END => END,
+        complete_ns => complete_ns.saturating_sub(patience_ns),
     }
 }
 

@@ -5,11 +5,12 @@
 //! locations hold, and however one got there, what can follow is the same. A layer has the situations after so many
 //! items, with the steps that lead there. Few are different, and all orders are ways through the layers.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::chain::{Chain, Fit};
-use super::item::Item;
+use super::item::{Item, Place, Times};
+use crate::hit::Content;
 
 /// How many situations of a layer are followed. More only come up when many threads have been running for long.
 const MOST_SITUATIONS: usize = 64;
@@ -64,6 +65,10 @@ pub(super) struct Search<'s> {
     required: Vec<usize>,
     /// Orders were not followed to their ends.
     pub(super) limited: bool,
+    /// The times that the orders keep to.
+    pub(super) times: Times,
+    /// When each place was looked at for the last time.
+    last_looks: BTreeMap<Place, u64>,
 }
 
 /// What is believed of items that follow nothing.
@@ -71,6 +76,9 @@ pub(super) struct Search<'s> {
 enum Belief {
     /// Nothing: such an order is none.
     Strict,
+    /// Looks at memory are left out where they do not fit, but for the last ones. With many threads there are more orders
+    /// than can be followed, and what accesses found and left must fit all the same.
+    WithoutLooks,
     /// They are believed, if there is no other way.
     Strained,
 }
@@ -91,13 +99,29 @@ impl<'s> Search<'s> {
             layers: Vec::new(),
             required: queues.values().map(required).collect(),
             limited: false,
+            times: Times::Likely,
+            last_looks: last_looks(queues, complete_ns),
         };
         if search.run(chain, horizon, Belief::Strict, MOST_SITUATIONS) {
             return search;
         }
+        let noted = |item: &Item| item.likely_ns > item.earliest_ns;
+        let noted = queues.values().flatten().any(noted);
+        if noted {
+            search.times = Times::Certain;
+            if search.run(chain, horizon, Belief::Strict, MOST_SITUATIONS) {
+                return search;
+            }
+        }
         let crowded = search.layers.iter().any(|layer| layer.crowded);
         let few = search.required.iter().sum::<usize>() <= FEW;
         if crowded && few && search.run(chain, horizon, Belief::Strict, MANY_SITUATIONS) {
+            return search;
+        }
+        // Rare where times are noted (a virtual machine was stopped between an access and its time), and then the last
+        // resort; where they are not, it would be the rule, and costs several times as much as everything else.
+        let cut = search.layers.iter().any(|layer| layer.cut);
+        if noted && cut && search.run(chain, horizon, Belief::WithoutLooks, MOST_SITUATIONS) {
             return search;
         }
         search.run(chain, horizon, Belief::Strained, MOST_SITUATIONS);
@@ -164,11 +188,18 @@ impl<'s> Search<'s> {
             let heads = self.heads(&situation.at);
             next.cut |= heads.len() > MOST_HEADS;
             let earliest = heads.first().map_or(0, |(time, _)| *time);
-            for &(time, thread) in heads.iter().take(MOST_HEADS) {
+            let wanted = match belief {
+                Belief::WithoutLooks => self.wanted(situation, &heads),
+                Belief::Strict | Belief::Strained => Wanted::default(),
+            };
+            for (number, &(time, thread)) in heads.iter().enumerate() {
                 let Some(item) = self.item(thread, situation.at[thread]) else {
                     continue;
                 };
-                for fit in fits(item, &situation.chain, belief, forced) {
+                if number >= MOST_HEADS && !wanted.serves(item, &situation.chain) {
+                    continue;
+                }
+                for fit in self.fits(item, &situation.chain, belief, forced) {
                     let mut at = situation.at.clone();
                     at[thread] += 1;
                     let mut chain = situation.chain.clone();
@@ -191,12 +222,58 @@ impl<'s> Search<'s> {
         self.threads.get(thread)?.get(at)
     }
 
+    /// What must be there for accesses that do not fit yet.
+    fn wanted(&self, situation: &Situation, heads: &[(u64, usize)]) -> Wanted {
+        let mut wanted = Wanted::default();
+        let items = heads
+            .iter()
+            .filter_map(|&(_, thread)| self.item(thread, situation.at[thread]));
+        let accesses = || {
+            items
+                .clone()
+                .filter_map(|item| Some((item.place, item.access()?)))
+        };
+        for (place, access) in accesses().take(MOST_HEADS) {
+            let found = access.found().zip(situation.chain.get(place));
+            let Some((found, _)) = found.filter(|(found, there)| found != there) else {
+                continue;
+            };
+            wanted.0.insert((place, found));
+            let others = accesses().filter(|(other, _)| *other == place);
+            let before = others.filter_map(|(place, access)| Some((place, access.undone(found)?)));
+            wanted.0.extend(before);
+        }
+        wanted
+    }
+
+    /// How an item may stand as the next one.
+    fn fits(&self, item: &Item, chain: &Chain, belief: Belief, forced: bool) -> Vec<Fit> {
+        let mut fits = Vec::new();
+        if chain.allows(item) {
+            fits.push(Fit::Fits);
+        } else if belief == Belief::WithoutLooks && item.access().is_none() {
+            let is_last = self.last_looks.get(&item.place) == Some(&item.latest_ns);
+            fits.extend((!is_last).then_some(Fit::Disregarded));
+        }
+        let strained = belief == Belief::Strained;
+        if strained && item.access().is_some_and(|pending| pending.can_be_overtaken()) {
+            fits.push(Fit::Overtaken);
+        }
+        if forced {
+            fits.push(Fit::Contradicts);
+            if item.access().is_none() {
+                fits.push(Fit::Disregarded);
+            }
+        }
+        fits
+    }
+
     /// The threads whose next item can be the next of all, with its time, earliest first.
     fn heads(&self, at: &[usize]) -> Vec<(u64, usize)> {
         let heads = self.threads.iter().zip(at).enumerate();
         let heads = heads.filter_map(|(thread, (queue, &at))| {
             let item = queue.get(at)?;
-            Some((item.latest_ns, thread, item.earliest_ns))
+            Some((item.latest_ns, thread, item.begins_ns(self.times)))
         });
         let mut heads: Vec<(u64, usize, u64)> = heads.collect();
         heads.sort_unstable();
@@ -207,23 +284,37 @@ impl<'s> Search<'s> {
     }
 }
 
-/// How an item may stand as the next one.
-fn fits(item: &Item, chain: &Chain, belief: Belief, forced: bool) -> Vec<Fit> {
-    let mut fits = Vec::new();
-    if chain.allows(item) {
-        fits.push(Fit::Fits);
-    }
-    let strained = belief == Belief::Strained;
-    if strained && item.access().is_some_and(|pending| pending.can_be_overtaken()) {
-        fits.push(Fit::Overtaken);
-    }
-    if forced {
-        fits.push(Fit::Contradicts);
-        if item.access().is_none() {
-            fits.push(Fit::Disregarded);
+/// Contents that some access found, or that are one access away from that.
+#[derive(Default)]
+struct Wanted(HashSet<(Place, Content)>);
+
+impl Wanted {
+    /// Whether an access of a thread that is reported much later explains what others found, or fits just now: it had to
+    /// wait for a processor before it stopped, while many others stopped.
+    fn serves(&self, item: &Item, chain: &Chain) -> bool {
+        let (Some(access), Some(there)) = (item.access(), chain.get(item.place)) else {
+            return false;
+        };
+        if let Some(found) = access.found() {
+            return found == there;
         }
+        let then = access.left().or_else(|| access.applied(there));
+        then.is_some_and(|then| self.0.contains(&(item.place, then)))
     }
-    fits
+}
+
+/// When each place was looked at for the last time, of what is complete.
+fn last_looks(queues: &Queues, complete_ns: u64) -> BTreeMap<Place, u64> {
+    let mut last = BTreeMap::new();
+    let complete = queues
+        .values()
+        .flatten()
+        .filter(|item| item.latest_ns <= complete_ns);
+    for look in complete.filter(|item| item.access().is_none()) {
+        let at = last.entry(look.place).or_insert(0);
+        *at = look.latest_ns.max(*at);
+    }
+    last
 }
 
 impl Layer {

@@ -20,6 +20,8 @@ pub(super) enum Op {
     Exchange(u8),
     CompareExchange(u8, u8),
     AtomicIncrement,
+    /// `lock add`: nothing tells what was found or left.
+    AtomicAdd(u8),
     Increment,
 }
 
@@ -63,9 +65,19 @@ pub(super) const WINDOW: u64 = 35_000_000;
 
 /// A run: events in their true order, each reported up to `jitter` late. Until then its thread does nothing else.
 pub(super) fn run(op: impl Strategy<Value = Op>, jitter: u64) -> impl Strategy<Value = Vec<Event>> {
-    let event = (0..THREADS, 0usize..2, op, 0..=jitter);
-    prop::collection::vec(event, 1..40).prop_map(|events| {
-        let (mut now, mut reported) = (WINDOW, [0; THREADS]);
+    run_of(THREADS, 40, op, 0..=jitter)
+}
+
+/// The same, of so many threads with fewer than so many events, each reported so late.
+pub(super) fn run_of(
+    threads: usize,
+    most: usize,
+    op: impl Strategy<Value = Op>,
+    late: impl Strategy<Value = u64>,
+) -> impl Strategy<Value = Vec<Event>> {
+    let event = (0..threads, 0usize..2, op, late);
+    prop::collection::vec(event, 1..most).prop_map(move |events| {
+        let (mut now, mut reported) = (WINDOW, vec![0; threads]);
         let events = events.into_iter().map(|(thread, location, op, late)| {
             now = (now + STEP).max(reported[thread] + 1);
             let resumed_ns = reported[thread];
@@ -96,6 +108,7 @@ impl Event {
             Op::FetchAdd(added) => (before + u64::from(added)) & 0xff,
             Op::CompareExchange(from, to) if before == u64::from(from) => to.into(),
             Op::CompareExchange(..) => before,
+            Op::AtomicAdd(added) => (before + u64::from(added)) & 0xff,
             Op::AtomicIncrement | Op::Increment => (before + 1) & 0xff,
         }
     }
@@ -121,7 +134,7 @@ impl Event {
             Op::Store(_) => (None, exact(after)),
             Op::FetchAdd(_) => (exact(before), exact(after)),
             Op::Exchange(_) => (exact(before), memory),
-            Op::AtomicIncrement => (None, None),
+            Op::AtomicIncrement | Op::AtomicAdd(_) => (None, None),
             Op::Increment => (
                 Some(Value::new(seen.wrapping_sub(1) & 0xff, Provenance::Memory)),
                 memory,
@@ -145,9 +158,14 @@ impl Event {
                 order_uncertain: false,
             },
             earliest_ns: self.resumed_ns.max(self.report_ns.saturating_sub(WINDOW)),
+            likely_ns: self.resumed_ns.max(self.report_ns.saturating_sub(WINDOW)),
             is_first: false,
             len: 1,
-            update: matches!(self.op, Op::AtomicIncrement | Op::Increment).then_some(Update::Add(1)),
+            update: match self.op {
+                Op::AtomicIncrement | Op::Increment => Some(Update::Add(1)),
+                Op::AtomicAdd(added) => Some(Update::Add(added.into())),
+                _ => None,
+            },
         }
     }
 }
@@ -172,8 +190,12 @@ pub(super) fn content_at(events: &[Event], location: usize, time_ns: u64) -> u64
 }
 
 /// What is seen of both locations when a hit is reported.
-pub(super) fn looks(events: &[Event], pending: &Pending) -> Vec<Seen> {
-    let report_ns = pending.hit.time_ns;
+fn looks(events: &[Event], pending: &Pending) -> Vec<Seen> {
+    looks_at(events, pending.hit.time_ns)
+}
+
+/// What is seen of both locations at a time.
+pub(super) fn looks_at(events: &[Event], report_ns: u64) -> Vec<Seen> {
     let look = |location| Seen {
         location,
         content: content_at(events, location, report_ns).into(),
@@ -291,6 +313,7 @@ proptest! {
         let mut pending = hits(&events);
         for pending in &mut pending {
             pending.earliest_ns = pending.hit.time_ns;
+            pending.likely_ns = pending.earliest_ns;
         }
         let out = ordered(&pending, |pending| looks(&events, pending), 4);
         prop_assert!(out.iter().map(|hit| hit.pc).is_sorted());
@@ -301,6 +324,94 @@ proptest! {
             prop_assert_eq!(hit.value.map(|value| value.bits), Some(after));
         }
     }
+}
+
+/// Anything that somebody could push: accesses and looks in any order, at any times, with spans that end before they begin.
+#[derive(Clone, Debug)]
+enum Anything {
+    Access(Event, u64),
+    Look(u32, Seen),
+    Ready(u64),
+}
+
+fn anything() -> impl Strategy<Value = Vec<Anything>> {
+    let time = || prop_oneof![0..20 * STEP, 0..PATIENCE_NS * 20, Just(u64::MAX)];
+    let access = (0u32..3, 0usize..2, any_op(), time(), time());
+    let access = access.prop_map(|(tid, location, op, report_ns, earliest_ns)| {
+        let event = Event {
+            tid,
+            location,
+            op,
+            time_ns: report_ns,
+            resumed_ns: 0,
+            report_ns,
+        };
+        Anything::Access(event, earliest_ns)
+    });
+    let look = (0u32..3, 0usize..2, 0u64..4, time(), time());
+    let look = look.prop_map(|(tid, location, content, from_ns, until_ns)| {
+        let content = content.into();
+        let seen = Seen {
+            location,
+            content,
+            from_ns,
+            until_ns,
+        };
+        Anything::Look(tid, seen)
+    });
+    let ready = (0..PATIENCE_NS * 20).prop_map(Anything::Ready);
+    prop::collection::vec(prop_oneof![4 => access, 3 => look, 1 => ready], 1..60)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn whatever_comes_goes(all in anything()) {
+        let mut orderer = Orderer::default();
+        let (mut pushed, mut out) = (0u64, Vec::new());
+        for one in all {
+            match one {
+                Anything::Access(event, earliest_ns) => {
+                    let mut pending = event.hit(pushed, 1, 1);
+                    pending.earliest_ns = earliest_ns;
+                    pending.likely_ns = earliest_ns;
+                    orderer.push(pending);
+                    pushed += 1;
+                }
+                Anything::Look(tid, seen) => orderer.see(tid, seen),
+                Anything::Ready(complete_ns) => out.extend(orderer.ready(complete_ns)),
+            }
+        }
+        out.extend(orderer.flush());
+        let mut told: Vec<u64> = out.iter().map(|hit| hit.reported_pc.0).collect();
+        told.sort_unstable();
+        prop_assert!(told.into_iter().eq(0..pushed));
+    }
+}
+
+/// In observe mode a thread's stop at a probe may be told before a hit of the same thread that was earlier.
+#[test]
+fn a_hit_that_was_told_after_a_later_one_of_its_thread_comes_before_it() {
+    let mut pending = hits(&[event(0, Op::Load, 1, 0), event(0, Op::Store(1), 2, 0)]);
+    pending.reverse();
+    let mut orderer = Orderer::default();
+    for pending in pending {
+        let at_ns = pending.hit.time_ns;
+        let (tid, content) = (pending.hit.tid, pending.hit.value.unwrap().content());
+        orderer.push(pending);
+        let seen = Seen {
+            location: 0,
+            content,
+            from_ns: at_ns,
+            until_ns: at_ns + 10 * STEP,
+        };
+        orderer.see(tid, seen);
+    }
+    let out = orderer.flush();
+    let order: Vec<u64> = out.iter().map(|hit| hit.reported_pc.0).collect();
+    assert_eq!(order, [0, 1]);
+    assert!(out.iter().all(|hit| !hit.order_uncertain), "{out:#?}");
 }
 
 /// Whether the true order is the only one that fits, tried by going through all of them; false when there
@@ -364,6 +475,7 @@ fn lost_updates_are_seen_as_they_were() {
             order_uncertain: false,
         },
         earliest_ns: time_ns.saturating_sub(50),
+        likely_ns: time_ns.saturating_sub(50),
         is_first: false,
         len: 4,
         update: None,
@@ -397,9 +509,10 @@ fn what_fits_nowhere_is_said() {
     let mut pending = hits(&[event(0, Op::Store(1), 1, 0), event(1, Op::Load, 10, 0)]);
     pending[1].hit.before = exact(9);
     pending[1].hit.value = exact(9);
-    pending
-        .iter_mut()
-        .for_each(|pending| pending.earliest_ns = pending.hit.time_ns - 5);
+    for pending in &mut pending {
+        pending.earliest_ns = pending.hit.time_ns - 5;
+        pending.likely_ns = pending.earliest_ns;
+    }
     let out = ordered(&pending, nothing_seen, 9);
     assert_eq!(out.len(), 2);
     assert!(!out[0].order_uncertain && out[1].order_uncertain);
@@ -453,6 +566,7 @@ fn values_that_occur_once_decide_the_order() {
     let mut pending = hits(&events);
     for pending in &mut pending {
         pending.earliest_ns = pending.hit.time_ns / (10 * STEP) * (10 * STEP);
+        pending.likely_ns = pending.earliest_ns;
         pending.hit.time_ns = pending.earliest_ns + 10 * STEP - 1 - u64::from(pending.hit.tid);
     }
     let out = ordered(&pending, nothing_seen, usize::MAX);

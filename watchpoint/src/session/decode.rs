@@ -132,7 +132,7 @@ impl Decoder {
             Some(Seen {
                 location,
                 content: values::seen(&at, &moment)?,
-                from_ns: raw.time_ns,
+                from_ns: raw.looking_ns,
                 until_ns: raw.looked_ns,
             })
         });
@@ -196,6 +196,7 @@ impl Decoder {
                 order_uncertain: false,
             },
             earliest_ns: raw.earliest_ns,
+            likely_ns: raw.likely_ns,
             is_first: false,
             len: at.len.min(8),
             update: None,
@@ -244,6 +245,7 @@ fn pending(
             order_uncertain: false,
         },
         earliest_ns: raw.earliest_ns,
+        likely_ns: raw.likely_ns,
         is_first: raw.report == Report::Probe,
         len: at.len.min(8),
         update,

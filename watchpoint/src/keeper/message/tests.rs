@@ -16,6 +16,7 @@ fn hit() -> RawHit {
     RawHit {
         time_ns: 1,
         earliest_ns: 2,
+        likely_ns: 3,
         tid: Tid(3),
         watched: RunAddr(4),
         registers: Registers {
@@ -28,6 +29,7 @@ fn hit() -> RawHit {
         report: Report::Probe,
         stack_top: Some(8),
         memory: Snapshot::of(RunAddr(9), &[1, 2, 3, 4, 5, 6, 7, 8, 9]).collect(),
+        looking_ns: 9,
         looked_ns: 10,
     }
 }
