@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use program::RunAddr;
 use tracee::perf::{
     Breakpoint, DEBUG_REGISTERS, Delivery, Follow, PerfError, Range, Start, Trigger, free_registers,
+    original_file_limit,
 };
 use tracee::process::Process;
 use tracee::{Pid, Tid};
@@ -70,6 +71,8 @@ pub(crate) struct Arms {
     threads: BTreeMap<Tid, Own>,
     /// Registers of a thread that are free when we hold none.
     free: usize,
+    /// How many events there may be at most for times to be noted: files are left for everything else.
+    room_for_notes: usize,
 }
 
 impl Arms {
@@ -78,6 +81,7 @@ impl Arms {
             wanted,
             threads: BTreeMap::new(),
             free: DEBUG_REGISTERS,
+            room_for_notes: original_file_limit().map_or(0, |limit| (limit.hard / 2) as usize),
         }
     }
 
@@ -118,14 +122,32 @@ impl Arms {
         if self.threads.contains_key(&tid) {
             return Ok(());
         }
-        // Registers are opened in their order: a thread that was created meanwhile has the first of them.
-        let inherited = self.free.saturating_sub(free_registers(tid)?);
-        self.open(tid, inherited, outflow)
+        self.before_notes(|arms| {
+            // Registers are opened in their order: a thread that was created meanwhile has the first of them.
+            let inherited = arms.free.saturating_sub(free_registers(tid)?);
+            arms.open(tid, inherited, outflow)
+        })
     }
 
     /// Arms a thread that is known to have nothing of ours.
     pub(crate) fn arm_first(&mut self, tid: Tid, outflow: Outflow<'_>) -> Result<(), PerfError> {
-        self.open(tid, 0, outflow)
+        self.before_notes(|arms| arms.open(tid, 0, outflow))
+    }
+
+    /// Opens what hits need; where that fails, once more without what notes their times, which must not be in the way.
+    fn before_notes(&mut self, open: impl Fn(&mut Self) -> Result<(), PerfError>) -> Result<(), PerfError> {
+        match open(self) {
+            Err(error) if !error.is_gone() && self.has_notes() => {
+                self.threads.values_mut().for_each(|own| own.notes.clear());
+                self.room_for_notes = 0;
+                open(self)
+            }
+            done => done,
+        }
+    }
+
+    fn has_notes(&self) -> bool {
+        self.threads.values().any(|own| !own.notes.is_empty())
     }
 
     fn open(&mut self, tid: Tid, held: usize, outflow: Outflow<'_>) -> Result<(), PerfError> {
@@ -146,7 +168,10 @@ impl Arms {
             notes: Vec::new(),
             notes_inherited: held - inherited,
         };
-        if let Some(program) = outflow.times {
+        let events = |own: &Own| own.hits.len() + own.notes.len();
+        let held: usize = self.threads.values().map(events).sum();
+        let has_room = held + 2 * self.wanted.len() <= self.room_for_notes;
+        if let Some(program) = outflow.times.filter(|_| has_room) {
             let left = self.free.saturating_sub(self.wanted.len());
             let notes = self.wanted.iter().take(left).skip(own.notes_inherited);
             // Without a note, the time of its stop is what is known of a hit.
