@@ -1,7 +1,9 @@
 //! Every access of four threads is reported, as what it was, in an order that its values allow.
 
 use std::collections::BTreeMap;
+use std::process::Command;
 
+use failsketch_tests::running::Running;
 use failsketch_tests::target::Built;
 use failsketch_tests::watch::{Hit, Watch, Watched};
 
@@ -364,6 +366,30 @@ fn assert_chained(what: &str, hits: &[Hit]) {
         let there = left.insert(variable, value).unwrap_or(0);
         assert_eq!(found, Some(there), "{what}: {hit:?}");
     }
+}
+
+/// Each thread that is there already takes a file. With enough of them for the accesses alone, none is missing.
+#[test]
+fn of_more_threads_than_there_are_files_to_note_times() {
+    const THREADS: usize = 60;
+    const FILES: &str = "ulimit -n 90 && exec \"$0\" \"$@\"";
+    let built = Built::c("assembled.c", "O2");
+    let mut target = built.start_ready(&[]);
+    let pid = target.pid().to_string();
+    let watch = Watch::command(["--mode", "exact", "--var", "total", "--pid", &pid]);
+    let mut limited = Command::new("sh");
+    limited
+        .args(["-c", FILES])
+        .arg(watch.get_program())
+        .args(watch.get_args());
+    let watch = Watch(Running::start(&mut limited));
+    if let Err(instead) = watch.0.stderr_line("failsketch: watching ") {
+        panic!("it does not watch: {instead}");
+    }
+    target.end_input();
+    assert_eq!(target.finish().status.code(), Some(3));
+    let watched = watch.finish();
+    assert_eq!((watched.hits.len(), watched.lost), (THREADS, 0));
 }
 
 #[test]
