@@ -20,7 +20,7 @@ mod settle;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::hit::{Content, Hit, Provenance};
-use chain::{Chain, Fit};
+use chain::{Chain, Contents as _, Fit};
 use item::{Item, Place, What};
 pub use item::{Pending, Seen};
 use judge::Step;
@@ -127,6 +127,11 @@ impl Orderer {
         }
         self.searched_ns = self.searched_ns.max(complete_ns);
         let waiting: BTreeSet<Place> = self.queues.values().flatten().map(|item| item.place).collect();
+        let armed = &self.armed;
+        let is_armed = |place: Place| armed.get(&place.location).copied().unwrap_or(0) == place.armed;
+        // A location may be armed a million times: what it held elsewhere is only asked for while hits of then wait.
+        self.chain
+            .keep(|place| is_armed(place) || waiting.contains(&place));
         self.settling.release(|place, time_ns| {
             // Whatever waits there is the next to tell.
             let patience_ns = if waiting.contains(&place) {
@@ -230,16 +235,16 @@ impl Orderer {
             };
             self.settling.tell(item.place, found, from);
         }
-        let before = self.chain.clone();
+        let mut completed = item.access().cloned();
+        if let Some(pending) = &mut completed {
+            self.chain.complete(item.place, pending, step.fit);
+        }
         self.chain.follow(&item, step.fit);
-        let What::Access(mut pending) = item.what else {
-            return;
-        };
-        before.complete(item.place, &mut pending, step.fit);
+        let Some(mut pending) = completed else { return };
         pending.hit.order_uncertain = step.uncertain;
         self.last_seq += 1;
         pending.hit.seq = self.last_seq;
-        self.settling.push(item.place, *pending);
+        self.settling.push(item.place, pending);
     }
 }
 
@@ -253,5 +258,7 @@ fn so_long_before(complete_ns: u64, patience_ns: u64) -> u64 {
 
 #[cfg(test)]
 mod late_stops;
+#[cfg(test)]
+mod moving;
 #[cfg(test)]
 mod simulation;

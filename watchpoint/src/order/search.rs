@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use super::chain::{Chain, Fit};
+use super::chain::{Branch, Chain, Contents as _, Fit};
 use super::item::{Item, Place, Times};
 use crate::hit::Content;
 
@@ -33,9 +33,9 @@ pub(super) struct Edge {
 
 /// How far each thread has come, and what is where then.
 #[derive(Clone, Debug)]
-pub(super) struct Situation {
+pub(super) struct Situation<'s> {
     pub(super) at: Vec<usize>,
-    chain: Chain,
+    chain: Branch<'s>,
     /// The least that must be believed to get here.
     pub(super) strain: u32,
     /// How far the best way here departs from the order of the reports.
@@ -46,8 +46,8 @@ pub(super) struct Situation {
 
 /// The situations after so many items.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Layer {
-    pub(super) situations: Vec<Situation>,
+pub(super) struct Layer<'s> {
+    pub(super) situations: Vec<Situation<'s>>,
     /// Where a situation is, by a hash of what it is.
     index: HashMap<u64, Vec<usize>>,
     /// Some were left out.
@@ -60,9 +60,11 @@ pub(super) struct Layer {
 pub(super) struct Search<'s> {
     pub(super) threads: Vec<&'s VecDeque<Item>>,
     pub(super) tids: Vec<u32>,
-    pub(super) layers: Vec<Layer>,
+    pub(super) layers: Vec<Layer<'s>>,
     /// How many items of each thread must be in an order.
     required: Vec<usize>,
+    /// The last items at each place that can be reached, by thread.
+    last: HashMap<Place, Vec<(usize, usize)>>,
     /// Orders were not followed to their ends.
     pub(super) limited: bool,
     /// The times that the orders keep to.
@@ -88,7 +90,7 @@ impl<'s> Search<'s> {
     /// be in an order, where they came before complete ones, or not: what is not there yet may have come before
     /// them. No more than `horizon` items are looked at. Only if there is no order, one is looked for in which
     /// something does not fit.
-    pub(super) fn new(queues: &'s Queues, chain: &Chain, complete_ns: u64, horizon: usize) -> Self {
+    pub(super) fn new(queues: &'s Queues, chain: &'s Chain, complete_ns: u64, horizon: usize) -> Self {
         let required = |queue: &VecDeque<Item>| {
             let last = queue.iter().rposition(|item| item.latest_ns <= complete_ns);
             last.map_or(0, |last| last + 1)
@@ -98,6 +100,7 @@ impl<'s> Search<'s> {
             tids: queues.keys().copied().collect(),
             layers: Vec::new(),
             required: queues.values().map(required).collect(),
+            last: last_of_places(queues, horizon),
             limited: false,
             times: Times::Likely,
             last_looks: last_looks(queues, complete_ns),
@@ -128,10 +131,10 @@ impl<'s> Search<'s> {
         search
     }
 
-    fn run(&mut self, chain: &Chain, horizon: usize, belief: Belief, most: usize) -> bool {
+    fn run(&mut self, chain: &'s Chain, horizon: usize, belief: Belief, most: usize) -> bool {
         let start = Situation {
             at: vec![0; self.threads.len()],
-            chain: chain.clone(),
+            chain: chain.branch(),
             strain: 0,
             detour_ns: 0,
             edges: Vec::new(),
@@ -164,7 +167,7 @@ impl<'s> Search<'s> {
     }
 
     /// Whether a situation has everything that must be in an order.
-    fn is_end(&self, situation: &Situation) -> bool {
+    fn is_end(&self, situation: &Situation<'_>) -> bool {
         situation
             .at
             .iter()
@@ -173,12 +176,12 @@ impl<'s> Search<'s> {
     }
 
     /// Whether an order may end with a situation of a layer.
-    pub(super) fn may_end(&self, layer: usize, situation: &Situation) -> bool {
+    pub(super) fn may_end(&self, layer: usize, situation: &Situation<'_>) -> bool {
         self.is_end(situation) || (self.limited && layer + 1 == self.layers.len())
     }
 
     /// What the last layer leads to; `forced` when nothing that fits is left.
-    fn next_layer(&self, belief: Belief, forced: bool, most: usize) -> Layer {
+    fn next_layer(&self, belief: Belief, forced: bool, most: usize) -> Layer<'s> {
         let mut next = Layer::default();
         let Some(last) = self.layers.last() else {
             return next;
@@ -204,6 +207,9 @@ impl<'s> Search<'s> {
                     at[thread] += 1;
                     let mut chain = situation.chain.clone();
                     chain.follow(item, fit);
+                    if self.is_over(item.place, &at) {
+                        chain.forget(item.place);
+                    }
                     next.reach(Situation {
                         at,
                         chain,
@@ -218,12 +224,18 @@ impl<'s> Search<'s> {
         next
     }
 
+    /// Whether nothing happens at a place any more when threads have come so far.
+    fn is_over(&self, place: Place, at: &[usize]) -> bool {
+        let last = self.last.get(&place);
+        last.is_none_or(|last| last.iter().all(|&(thread, last)| at[thread] > last))
+    }
+
     pub(super) fn item(&self, thread: usize, at: usize) -> Option<&'s Item> {
         self.threads.get(thread)?.get(at)
     }
 
     /// What must be there for accesses that do not fit yet.
-    fn wanted(&self, situation: &Situation, heads: &[(u64, usize)]) -> Wanted {
+    fn wanted(&self, situation: &Situation<'_>, heads: &[(u64, usize)]) -> Wanted {
         let mut wanted = Wanted::default();
         let items = heads
             .iter()
@@ -247,7 +259,7 @@ impl<'s> Search<'s> {
     }
 
     /// How an item may stand as the next one.
-    fn fits(&self, item: &Item, chain: &Chain, belief: Belief, forced: bool) -> Vec<Fit> {
+    fn fits(&self, item: &Item, chain: &Branch<'_>, belief: Belief, forced: bool) -> Vec<Fit> {
         let mut fits = Vec::new();
         if chain.allows(item) {
             fits.push(Fit::Fits);
@@ -291,7 +303,7 @@ struct Wanted(HashSet<(Place, Content)>);
 impl Wanted {
     /// Whether an access of a thread that is reported much later explains what others found, or fits just now: it had to
     /// wait for a processor before it stopped, while many others stopped.
-    fn serves(&self, item: &Item, chain: &Chain) -> bool {
+    fn serves(&self, item: &Item, chain: &Branch<'_>) -> bool {
         let (Some(access), Some(there)) = (item.access(), chain.get(item.place)) else {
             return false;
         };
@@ -317,8 +329,23 @@ fn last_looks(queues: &Queues, complete_ns: u64) -> BTreeMap<Place, u64> {
     last
 }
 
-impl Layer {
-    fn reach(&mut self, new: Situation) {
+/// Where the last item of each thread at each place is, of those that so many steps can reach.
+fn last_of_places(queues: &Queues, horizon: usize) -> HashMap<Place, Vec<(usize, usize)>> {
+    let mut last: HashMap<Place, Vec<(usize, usize)>> = HashMap::new();
+    for (thread, queue) in queues.values().enumerate() {
+        for (at, item) in queue.iter().take(horizon).enumerate() {
+            let here = last.entry(item.place).or_default();
+            match here.last_mut().filter(|(other, _)| *other == thread) {
+                Some((_, last)) => *last = at,
+                None => here.push((thread, at)),
+            }
+        }
+    }
+    last
+}
+
+impl<'s> Layer<'s> {
+    fn reach(&mut self, new: Situation<'s>) {
         let here = self.index.entry(new.key()).or_default();
         let same = |at: &&usize| {
             let old = &self.situations[**at];
@@ -349,7 +376,7 @@ impl Layer {
     }
 }
 
-impl Situation {
+impl Situation<'_> {
     fn key(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (&self.at, &self.chain).hash(&mut hasher);
