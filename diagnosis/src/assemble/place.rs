@@ -26,6 +26,7 @@ pub(super) fn place(catalogue: &Catalogue, run: &Run, mut picks: Vec<Pick>) -> (
         .collect();
     let mut order: Vec<usize> = (0..picks.len()).collect();
     order.sort_by_key(|&at| (keys[at], picks[at].thread, picks[at].statement));
+    in_line(catalogue, &picks, &keys, &mut order);
     let picks: Vec<Pick> = order.into_iter().map(|at| picks[at]).collect();
 
     let mut lanes: BTreeMap<ThreadIx, u32> = BTreeMap::new();
@@ -55,6 +56,32 @@ pub(super) fn place(catalogue: &Catalogue, run: &Run, mut picks: Vec<Pick>) -> (
         });
     }
     (threads, steps)
+}
+
+/// Puts steps that only follow from the code into the order of the code: those of one function that lead to the same event
+/// change places among themselves, so that what is written first comes first.
+fn in_line(catalogue: &Catalogue, picks: &[Pick], keys: &[(bool, usize, u32)], order: &mut [usize]) {
+    let mut groups: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+    for (position, &at) in order.iter().enumerate() {
+        let pick = &picks[at];
+        let info = catalogue.statements.get(pick.statement.0 as usize);
+        let Some(info) = info.filter(|_| pick.event.is_none() && !pick.failing) else {
+            continue;
+        };
+        let group = (pick.thread, keys[at].1, info.function.clone());
+        groups.entry(group).or_default().push(position);
+    }
+    let line = |at: usize| {
+        let info = catalogue.statements.get(picks[at].statement.0 as usize);
+        info.and_then(|info| info.line)
+    };
+    for positions in groups.into_values() {
+        let mut members: Vec<usize> = positions.iter().map(|&position| order[position]).collect();
+        members.sort_by_key(|&at| line(at));
+        for (position, at) in positions.into_iter().zip(members) {
+            order[position] = at;
+        }
+    }
 }
 
 /// The failing statement is the last step, but what it read it may have read before others went on to write it: then the
