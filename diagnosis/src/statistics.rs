@@ -24,6 +24,15 @@ impl Counts {
         ratio(self.failing_with, self.failing_with + self.successful_with)
     }
 
+    /// Whether it holds more often in failing runs than in successful ones. Where no successful run could have shown it,
+    /// nobody knows better.
+    #[must_use]
+    pub fn separate(&self) -> bool {
+        let (failing, successful) = (u128::from(self.failing), u128::from(self.successful));
+        self.successful == 0
+            || u128::from(self.failing_with) * successful > u128::from(self.successful_with) * failing
+    }
+
     /// Failing runs with it / failing runs.
     #[must_use]
     pub fn recall(&self) -> f64 {

@@ -98,8 +98,11 @@ fn accessed_in_slice(catalogue: &Catalogue, run: &Run) -> usize {
 #[must_use]
 pub fn assemble(subject: Subject<'_>) -> Sketch {
     let runs = subject.evidence.runs();
-    // Without a run that did not fail, nothing separates, and nothing is claimed to.
-    let ranked = if runs.successful > 0 { subject.ranked } else { &[] };
+    // What is as frequent in successful runs separates nothing, and nothing is claimed to; without a run that did not fail,
+    // nothing does.
+    let separating = subject.ranked.iter().filter(|ranked| ranked.counts.separate());
+    let ranked: Vec<Ranked> = separating.filter(|_| runs.successful > 0).cloned().collect();
+    let ranked = &*ranked;
     let mut notes = notes(&subject);
     let (threads, steps) = match subject.run {
         Some(run) => {
