@@ -96,6 +96,7 @@ fn measure(path: &str, count: u64, trackers: &mut [&mut dyn Tracker]) -> Result<
         stdout: Output::Keep,
         stderr: Output::Discard,
         child_crashes: false,
+        subject: None,
         modules: &modules,
         limits: Limits::default(),
         cancel: None,

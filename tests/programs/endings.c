@@ -33,6 +33,28 @@ static void crash(int *where)
     *where = 1; /* @crash */
 }
 
+/* Ends in one way at first, and in another, now and then, from then on. */
+static void counted(const char *path)
+{
+    int before = 0;
+    FILE *count = fopen(path, "r");
+    if (count) {
+        if (fscanf(count, "%d", &before) != 1)
+            before = 0;
+        fclose(count);
+    }
+    count = fopen(path, "w");
+    if (count) {
+        fprintf(count, "%d\n", before + 1);
+        fclose(count);
+    }
+    int *nowhere = NULL;
+    if (before == 0)
+        *nowhere = 1; /* @once */
+    if (before % 2 == 1)
+        *nowhere = 2; /* @often */
+}
+
 int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "well";
@@ -50,6 +72,8 @@ int main(int argc, char **argv)
         if (!done)
             exit(3); /* @status */
     }
+    if (!strcmp(how, "counted") && argc > 2)
+        counted(argv[2]);
     puts("done");
     return 0;
 }

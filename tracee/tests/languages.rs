@@ -44,6 +44,7 @@ fn outcome(exe: &Path, way: &str, fail_on: &str, stderr: Output) -> Outcome {
         stdout: Output::Discard,
         stderr,
         child_crashes: false,
+        subject: None,
         modules: &HostModules::of_this_host(),
         limits: Limits::default(),
         cancel: None,

@@ -16,7 +16,7 @@ use failure::resolve::{Waiting, waiting};
 use failure::{FailOn, Failure, FrameOrigin, Kind, Signal, Signature};
 use traced::compile;
 use tracee::ptrace::Launch;
-use tracee::run::{Cancel, Ended, Outcome, Output, RunError, RunOptions, Tracker, Verdict, run};
+use tracee::run::{Cancel, Ended, Outcome, Output, RunError, RunOptions, Subject, Tracker, Verdict, run};
 use tracee::{HostModules, ProgramFiles};
 
 /// A compiled `outcomes.c`.
@@ -62,6 +62,7 @@ impl Program {
             stdout: Output::Keep,
             stderr: Output::Keep,
             child_crashes: false,
+            subject: None,
             modules: &modules,
             limits: Limits::default(),
             cancel: None,
@@ -344,6 +345,65 @@ fn children_count_when_asked_for() {
     assert_eq!(outcome.ended, Ended::Exited(0));
 }
 
+fn script(text: &str) -> Launch {
+    Launch::new("/bin/sh").args(["-c", text]).follow_forks()
+}
+
+#[test]
+fn the_process_of_a_script_that_failed_is_found_again_in_the_next_run() {
+    let program = Program::new(&["-O2"]);
+    let exe = program.exe.display();
+    let text = format!("{exe} well; {exe} segv; exit 0");
+    let outcome = program.run_as(script(&text), DEFAULT, |options| options.child_crashes = true);
+    program.check("segv", &outcome, Kind::Signal, Some(11));
+    assert_eq!(outcome.ended, Ended::Exited(0));
+    let subject = outcome.subject.unwrap();
+    assert_eq!(subject.executable, program.exe.canonicalize().unwrap());
+    assert_eq!(subject.number, 1);
+    let looked_at = |number| {
+        program.run_as(script(&text), DEFAULT, |options| {
+            options.subject = Some(Subject {
+                number,
+                ..subject.clone()
+            });
+        })
+    };
+    program.check("segv", &looked_at(1), Kind::Signal, Some(11));
+    assert_eq!(looked_at(0).verdict(), Verdict::Succeeded);
+    // One that was never started says nothing.
+    assert_eq!(looked_at(2).verdict(), Verdict::Inconclusive);
+}
+
+#[test]
+fn what_a_script_ends_did_not_fail() {
+    let program = Program::new(&["-O2"]);
+    let exe = program.exe.display();
+    for text in [
+        format!("{exe} hang & sleep 0.2; kill $!; wait; exit 0"),
+        "yes | head -n 1; exit 0".to_owned(),
+    ] {
+        let outcome = program.run_as(script(&text), DEFAULT, |options| options.child_crashes = true);
+        assert_eq!(outcome.verdict(), Verdict::Succeeded, "{text}: {outcome:?}");
+    }
+}
+
+#[test]
+fn a_script_that_hangs_does_so_in_the_program_that_it_runs() {
+    let program = Program::new(&["-O2"]);
+    let text = format!("{} hang; exit 0", program.exe.display());
+    let outcome = program.run_as(script(&text), DEFAULT, |options| {
+        options.child_crashes = true;
+        options.time_limit = Some(Duration::from_secs(1));
+    });
+    assert_eq!(outcome.ended, Ended::TimeLimit);
+    let found = program.resolve(&outcome);
+    assert_eq!(found.failure.kind, Kind::Hang);
+    assert_eq!(
+        outcome.subject.unwrap().executable,
+        program.exe.canonicalize().unwrap()
+    );
+}
+
 #[test]
 fn what_a_program_leaves_behind_is_not_waited_for() {
     let program = Program::new(&["-O2"]);
@@ -429,6 +489,7 @@ fn trackers_ride_along() {
         stdout: Output::Discard,
         stderr: Output::Discard,
         child_crashes: false,
+        subject: None,
         modules: &modules,
         limits: Limits::default(),
         cancel: None,

@@ -22,6 +22,7 @@ pub struct CommandLine {
     cwd: Option<PathBuf>,
     stdin: Input,
     own_group: bool,
+    follow: bool,
 }
 
 /// Where each run's standard input comes from.
@@ -52,6 +53,7 @@ impl CommandLine {
             // A program that reads the terminal must stay in its foreground group.
             own_group: !matches!(stdin, Input::Terminal),
             stdin,
+            follow: false,
         })
     }
 
@@ -80,22 +82,25 @@ impl CommandLine {
         if self.own_group {
             launch = launch.own_group();
         }
+        if self.follow {
+            launch = launch.follow_forks();
+        }
         launch
     }
 
-    /// The file that is executed.
+    /// The file that is executed: the program, or the interpreter of a script.
     pub fn executable(&self) -> Result<PathBuf> {
-        let path = self.without_input().path()?;
-        let executed = script::executable(&path)?;
-        if executed != path {
-            bail!(
-                "{} is a script: give the program that fails, or `-- {} {}` to look into the interpreter",
-                path.display(),
-                executed.display(),
-                path.display()
-            );
-        }
-        Ok(path)
+        script::executable(&self.without_input().path()?)
+    }
+
+    /// From now on the processes that the program starts are followed too.
+    pub fn follow(&mut self) {
+        self.follow = true;
+    }
+
+    /// Whether they are.
+    pub fn follows(&self) -> bool {
+        self.follow
     }
 }
 

@@ -42,9 +42,18 @@ pub fn ending(stop: &str) -> String {
 }
 
 /// The best predictor so far, in words.
-pub fn in_words(sketch: &Sketch) -> Option<String> {
-    let best = sketch.predictors.first()?;
-    Some(sketch_render::sketch::words::predictor(sketch, best).plain())
+pub fn in_words(sketch: &Sketch, sources: &SourceText) -> Option<String> {
+    let mut best = sketch.predictors.first()?.clone();
+    for part in &mut best.statements {
+        add_text(&mut part.statement, sources);
+    }
+    Some(sketch_render::sketch::words::predictor(sketch, &best).plain())
+}
+
+fn add_text(statement: &mut StatementRef, sources: &SourceText) {
+    if let (Some(file), Some(line), None) = (&statement.file, statement.line, &statement.text) {
+        statement.text = sources.line(file, line);
+    }
 }
 
 /// Adds the text of the statements, and what surrounds the steps.

@@ -13,13 +13,15 @@ use crate::sources::SourceText;
 pub fn run(args: &DiagnoseArgs) -> Result<String> {
     let (series, records) = keep::open(&args.folder)?;
     let mut records = records.peekable();
-    let mut untracked = 0;
+    let (mut untracked, mut has_failed) = (0, false);
     let first: RunRecord = loop {
         let Some(record) = records.next().transpose()? else {
             bail!("none of the runs in {} failed", args.folder.display());
         };
-        untracked += 1;
-        if matches!(record.end, RunEnd::Failed(_)) {
+        untracked += u64::from(!has_failed);
+        let failed = matches!(record.end, RunEnd::Failed(_));
+        has_failed |= failed;
+        if failed && record.number >= series.from {
             break record;
         }
     };

@@ -1,12 +1,14 @@
 //! From the first failure to the sketch: tracked runs until it is stable.
 
+use std::collections::BTreeMap;
+
 use agent::{FlowTracking, Tracking};
 use anyhow::Result;
 use diagnosis::inquiry::{Inquiry, Taken};
 use diagnosis::record::{RunEnd, RunRecord};
 use diagnosis::sketch::Sketch;
 use diagnosis::tracking::Assignment;
-use failure::Kind;
+use failure::{Kind, Signature};
 use program::Program;
 use pt_driver_client::recorder::{ControlFlow, recorder};
 
@@ -30,14 +32,28 @@ pub struct Inquire<'i> {
     pub progress: &'i mut Progress,
 }
 
+/// What came of an inquiry.
+pub enum Explained {
+    /// The sketch.
+    Sketch(Box<Sketch>),
+    /// Another failure, which is much more frequent than the one that happened to come first.
+    Rather(Box<Found>),
+}
+
+/// How many times as often as the failure that is looked into another has to come, to be looked into instead. A bug that
+/// damages data is noticed now here and now there, and where it is noticed most is where it is explained soonest.
+const MUCH_MORE_OFTEN: u64 = 3;
+
 impl Inquire<'_> {
-    /// Tracks runs until the sketch is stable, or there is a reason to stop.
+    /// Tracks runs until the sketch is stable, or there is a reason to stop; or, if it `may_turn`, until another failure
+    /// turns out to be the one to look into.
     pub fn into_sketch(
         mut self,
         program: &Program<'_>,
         found: &Found,
         sources: &SourceText,
-    ) -> Result<Sketch> {
+        may_turn: bool,
+    ) -> Result<Explained> {
         let criterion = deliver::criterion(program, self.args.at.as_ref())?;
         let mut inquiry = Inquiry::open(program, &found.report, criterion, self.args.sigma, found.runs)?;
         self.progress.say(&format!(
@@ -52,6 +68,7 @@ impl Inquire<'_> {
         let (mut number, mut on_way) = (found.record.number + 1, 0);
         let mut load = None;
         let mut stop = None;
+        let mut others: BTreeMap<Signature, u64> = BTreeMap::new();
         loop {
             stop = stop.or_else(|| self.stop(&inquiry, number));
             while stop.is_none() && on_way < u64::from(self.args.jobs) {
@@ -88,8 +105,29 @@ impl Inquire<'_> {
             }
             let taken = inquiry.take(&tracked.record);
             if let Taken::OtherFailure(other) = &taken {
-                self.progress
-                    .say(&format!("another failure, left alone: {other}"));
+                let seen = others.entry(other.clone()).or_default();
+                *seen += 1;
+                let often = *seen >= MUCH_MORE_OFTEN * (inquiry.rates().failed + 1);
+                if let RunEnd::Failed(report) = &tracked.record.end
+                    && may_turn
+                    && often
+                {
+                    let report = (**report).clone();
+                    self.progress.say(&format!(
+                        "more frequent by far, looking into this instead: {other}"
+                    ));
+                    (0..on_way).for_each(|_| drop(self.series.next()));
+                    return Ok(Explained::Rather(Box::new(Found {
+                        record: tracked.record,
+                        report,
+                        runs: found.runs,
+                        subject: found.subject.clone(),
+                    })));
+                }
+                if *seen == 1 {
+                    self.progress
+                        .say(&format!("another failure, left alone: {other}"));
+                }
             }
             let changed = changing.after(
                 taken == Taken::Failed,
@@ -111,7 +149,7 @@ impl Inquire<'_> {
                 most_runs: self.limits.runs,
                 failures: inquiry.rates().failed,
                 sigma: inquiry.sigma(),
-                best: deliver::in_words(&inquiry.sketch()),
+                best: deliver::in_words(&inquiry.sketch(), sources),
                 left: self.limits.left(),
             });
         }
@@ -124,7 +162,7 @@ impl Inquire<'_> {
             sketch.notes.push(deliver::ending(&stop));
         }
         deliver::add_sources(&mut sketch, sources);
-        Ok(sketch)
+        Ok(Explained::Sketch(Box::new(sketch)))
     }
 
     fn recorder(&self, program: &Program<'_>, assignment: &Assignment) -> Result<Option<FlowTracking>> {

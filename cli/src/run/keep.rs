@@ -26,6 +26,9 @@ pub struct SeriesRecord {
     pub at: Option<(String, u32)>,
     /// When to stop, if somebody said so.
     pub failures: Option<u64>,
+    /// The run whose failure is looked into: the first that failed, or a later one.
+    #[serde(default)]
+    pub from: u64,
     /// Why no more runs were made.
     pub ended: Option<String>,
 }
@@ -39,6 +42,7 @@ impl SeriesRecord {
             sigma,
             at,
             failures,
+            from: 0,
             ended: None,
         }
     }
@@ -77,9 +81,25 @@ impl Keeping {
         write(&path, &serde_json::to_vec(record)?)
     }
 
+    /// Notes which program failed, where that is one that the command ran.
+    pub fn program(&mut self, executable: &Path) -> Result<()> {
+        self.series.executable = executable.to_owned();
+        self.write_series()
+    }
+
+    /// Notes from which run on another failure than the first is looked into.
+    pub fn from(&mut self, run: u64) -> Result<()> {
+        self.series.from = run;
+        self.write_series()
+    }
+
     /// Notes why no more runs were made.
     pub fn end(&mut self, why: &str) -> Result<()> {
         self.series.ended = Some(why.to_owned());
+        self.write_series()
+    }
+
+    fn write_series(&self) -> Result<()> {
         write(
             &self.folder.join(SERIES),
             &serde_json::to_vec_pretty(&self.series)?,

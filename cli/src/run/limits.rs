@@ -1,6 +1,8 @@
 //! When to stop: runs, time, or because somebody said so.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use tracee::run::Cancel;
@@ -88,19 +90,28 @@ impl Limits {
 
     /// Why to stop before run `number`, if there is a reason to.
     pub fn reached(&self, number: u64) -> Option<&'static str> {
-        if self.is_cancelled() {
+        // A run that is ended because the time is up is ended as by an interrupt.
+        if self.left().is_zero() {
+            Some("the time is up (--time-limit)")
+        } else if self.cancel.is_cancelled() {
             Some("interrupted")
         } else if number >= self.runs {
             Some("the limit of runs is reached (--runs)")
-        } else if self.left().is_zero() {
-            Some("the time is up (--time-limit)")
         } else {
             None
         }
     }
 
-    /// Whether somebody interrupted us.
-    pub fn is_cancelled(&self) -> bool {
-        self.cancel.is_cancelled()
+    /// Ends what still runs when the time is up, as long as what this gives is kept: a run that hangs may be waited for much
+    /// longer than that.
+    pub fn enforce<'scope>(&self, scope: &'scope Scope<'scope, '_>) -> Sender<()> {
+        let (keeper, over) = channel();
+        let (left, cancel) = (self.left(), self.cancel.clone());
+        scope.spawn(move || {
+            if over.recv_timeout(left) == Err(RecvTimeoutError::Timeout) {
+                cancel.cancel();
+            }
+        });
+        keeper
     }
 }

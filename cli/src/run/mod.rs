@@ -19,7 +19,8 @@ mod progress;
 mod search;
 mod series;
 
-use std::sync::Mutex;
+use std::path::Path;
+use std::sync::{Mutex, OnceLock};
 
 use anyhow::{Context as _, Result};
 use pt_driver_client::recorder::choose;
@@ -29,6 +30,7 @@ use tracee::{HostModules, ProgramFiles};
 use crate::args::{Mode, RunArgs};
 use crate::sources::SourceText;
 use command::CommandLine;
+use inquire::Explained;
 use keep::{Keeping, SeriesRecord};
 use limits::{Limits, Patience};
 use progress::Progress;
@@ -40,6 +42,9 @@ pub use diagnose::run as diagnose;
 /// No failure occurred.
 const NO_FAILURE: u8 = 3;
 
+/// How often another failure may turn out to be the one to look into.
+const MOST_CHANGES: u32 = 2;
+
 /// What to print, and the exit status.
 pub struct Ended {
     /// For standard output.
@@ -50,8 +55,12 @@ pub struct Ended {
 
 /// Runs the command.
 pub fn run(args: &RunArgs) -> Result<Ended> {
-    let command = CommandLine::new(args)?;
+    let mut command = CommandLine::new(args)?;
     let executable = command.executable()?;
+    let files = ProgramFiles::with_debug_folders(args.debug_dirs.clone());
+    if has_others_do_its_work(&files, &executable)? {
+        command.follow();
+    }
     // A recorder that this host does not have is told now, not after runs until the first failure.
     choose(args.control_flow)?;
     let cancel = Cancel::new();
@@ -67,19 +76,18 @@ pub fn run(args: &RunArgs) -> Result<Ended> {
         },
         cancel: cancel.clone(),
         modules: HostModules::of_this_host(),
+        subject: OnceLock::new(),
     };
     let series = SeriesRecord::new(executable.clone(), args.sigma, args.at.clone(), args.failures);
     let mut keeping = match &args.keep {
         Some(folder) => Some(Keeping::begin(folder, series)?),
         None => None,
     };
-    let files = ProgramFiles::with_debug_folders(args.debug_dirs.clone());
     let sources = SourceText::new(&args.source_map);
-    // A command that is no program is told now, not after the first failure.
-    files.program(&executable)?;
     let limits = Limits::new(args.runs, args.time_limit, cancel);
     let waiting = Mutex::new(None);
     std::thread::scope(|scope| {
+        let _enforced = limits.enforce(scope);
         let series = Series::start(scope, &common, &waiting, usize::from(args.jobs));
         let mut progress = Progress::new();
         let searched = search::until_failure(&series, &limits, args.jobs, keeping.as_mut(), &mut progress)?;
@@ -94,20 +102,53 @@ pub fn run(args: &RunArgs) -> Result<Ended> {
                 });
             }
         };
-        let others = found.record.modules.iter().filter(|module| !module.executable);
-        let program = files.program_of_modules(&executable, others.map(|module| module.path.as_str()))?;
-        let inquiry = inquire::Inquire {
-            args,
-            series: &series,
-            limits: &limits,
-            keeping: keeping.as_mut(),
-            progress: &mut progress,
+        let executable = match &found.subject {
+            Some(subject) => {
+                // Set once: there is one search.
+                let _set = common.subject.set(subject.clone());
+                if let Some(keeping) = &mut keeping {
+                    keeping.program(&subject.executable)?;
+                }
+                &subject.executable
+            }
+            None => &executable,
         };
-        let sketch = inquiry.into_sketch(&program, &found, &sources)?;
+        let others = found.record.modules.iter().filter(|module| !module.executable);
+        let program = files.program_of_modules(executable, others.map(|module| module.path.as_str()))?;
+        let mut found = found;
+        let mut changes = 0;
+        let sketch = loop {
+            let inquiry = inquire::Inquire {
+                args,
+                series: &series,
+                limits: &limits,
+                keeping: keeping.as_mut(),
+                progress: &mut progress,
+            };
+            match inquiry.into_sketch(&program, &found, &sources, changes < MOST_CHANGES)? {
+                Explained::Sketch(sketch) => break sketch,
+                Explained::Rather(other) => found = other,
+            }
+            changes += 1;
+            if let Some(keeping) = &mut keeping {
+                keeping.from(found.record.number)?;
+            }
+        };
         drop(progress);
         let text = deliver::deliver(&sketch, args.format, args.json, args.out.as_deref())?;
         Ok(Ended { text, status: 0 })
     })
+}
+
+/// Whether what fails is likely to be a program that the command runs: scripts, and tools of the system such as `env`
+/// and `timeout`, have no debug information. One that fails itself is looked into all the same.
+fn has_others_do_its_work(files: &ProgramFiles, executable: &Path) -> Result<bool> {
+    // A command that is no program is told now, not after the first failure.
+    let program = files.program(executable)?;
+    let is_described = program
+        .modules()
+        .any(|(_, module)| module.has_debug_information());
+    Ok(!is_described)
 }
 
 /// Ctrl-C ends the runs; what is known by then is printed. A second one ends us.

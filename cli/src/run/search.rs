@@ -6,7 +6,7 @@ use agent::Tracking;
 use anyhow::Result;
 use diagnosis::record::{RunEnd, RunRecord};
 use failure::report::Report;
-use tracee::run::Ended;
+use tracee::run::{Ended, Subject};
 
 use super::keep::Keeping;
 use super::limits::Limits;
@@ -33,6 +33,8 @@ pub struct Found {
     pub report: Report,
     /// Runs until then, with it.
     pub runs: u64,
+    /// The process that failed, if it is not the launched one.
+    pub subject: Option<Subject>,
 }
 
 /// Runs the program until it fails.
@@ -79,15 +81,16 @@ pub fn until_failure(
                 record: tracked.record,
                 report,
                 runs: finished,
+                subject: tracked.outcome.subject,
             })));
         }
         if finished % PATIENCE == 0 {
             let loaded = load.is_some();
             load = (!loaded).then(Load::start);
-            progress.say(match loaded {
-                false => "no failure yet: keeping the processors busy beside the program",
-                true => "no failure yet: leaving the processors alone again",
-            });
+            // Said once: it goes on in turns.
+            if finished == PATIENCE {
+                progress.say("no failure yet: keeping the processors busy beside the program now and then");
+            }
         }
         progress.show(&State {
             phase: "waiting for the first failure",

@@ -1,7 +1,7 @@
 //! Runs of a program, one after the other or several at once.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::Scope;
 
 use agent::{TrackError, Tracked, Tracking};
@@ -9,7 +9,7 @@ use diagnosis::record::RunEnd;
 use failure::FailOn;
 use failure::image::Limits;
 use tracee::HostModules;
-use tracee::run::{Cancel, Output, RunOptions};
+use tracee::run::{Cancel, Output, RunOptions, Subject};
 use watchpoint::code::CodeFiles;
 
 use super::command::CommandLine;
@@ -23,6 +23,8 @@ pub struct Common {
     pub output: Output,
     pub cancel: Cancel,
     pub modules: HostModules,
+    /// The process that failed, if it is not the launched one; as soon as that is known.
+    pub subject: OnceLock<Subject>,
 }
 
 /// What came of a run.
@@ -77,7 +79,8 @@ fn work(common: &Common, waiting: &Mutex<Option<Receiver<Tracking>>>, done: &Sen
             fail_on: &common.fail_on,
             stdout: common.output,
             stderr: common.output,
-            child_crashes: false,
+            child_crashes: common.command.follows() && common.subject.get().is_none(),
+            subject: common.subject.get().cloned(),
             modules: &common.modules,
             limits: Limits::default(),
             cancel: Some(common.cancel.clone()),

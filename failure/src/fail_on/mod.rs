@@ -109,6 +109,13 @@ impl FailOn {
         })
     }
 
+    /// Whether this signal is a failure by its name.
+    #[must_use]
+    pub fn names(&self, signal: Signal) -> bool {
+        let names = |term: &Term| matches!(term, Term::Signal(named) if *named == signal);
+        self.terms.iter().any(names)
+    }
+
     /// Whether a run over the time limit is a failure.
     #[must_use]
     pub fn hang(&self) -> bool {

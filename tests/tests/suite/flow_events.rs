@@ -115,6 +115,7 @@ fn record(program: &Program<'_>, plan: &Plan, exe: &Path, arguments: &[&str], op
         stdout: Output::Discard,
         stderr: Output::Discard,
         child_crashes: false,
+        subject: None,
         modules: &modules,
         limits: Limits::default(),
         cancel: None,

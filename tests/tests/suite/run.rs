@@ -67,6 +67,25 @@ fn a_program_that_always_fails_gets_a_sketch_without_claims() {
     assert_eq!(last["statement"]["line"], line_of(&built, "@crash"));
 }
 
+/// A run may be waited for longer than there is time in all.
+#[test]
+fn a_run_that_goes_on_when_the_time_is_up_is_ended() {
+    let began = Instant::now();
+    let done = failsketch(&[
+        "run",
+        "--time-limit",
+        "2",
+        "--timeout",
+        "200",
+        "--",
+        "/bin/sleep",
+        "200",
+    ]);
+    assert_eq!(done.how(), "exit status 3", "{}", done.stderr);
+    assert!(done.stderr.contains("the time is up"), "{}", done.stderr);
+    assert!(began.elapsed() < Duration::from_secs(100), "it took long to end");
+}
+
 #[test]
 fn a_failure_that_does_not_recur_gets_the_static_sketch() {
     let built = endings();
@@ -134,14 +153,14 @@ fn an_exit_status_is_explained_by_the_branch_that_led_there() {
 fn what_cannot_be_run_is_one_line() {
     let built = endings();
     let script = built.folder.path().join("script");
-    fs::write(&script, "#!/bin/sh\nexit 1\n").unwrap();
+    fs::write(&script, "#!/no/such/shell\nexit 1\n").unwrap();
     make_executable(&script);
     let text = built.folder.path().join("text");
     fs::write(&text, "nothing\n").unwrap();
     make_executable(&text);
     for (command, says) in [
         ("/no/such/program", "/no/such/program"),
-        (script.to_str().unwrap(), "is a script"),
+        (script.to_str().unwrap(), "/no/such/shell"),
         (text.to_str().unwrap(), "text"),
     ] {
         let done = failsketch(&["run", "--", command]);
@@ -249,6 +268,71 @@ fn an_interrupt_prints_what_is_known() {
     assert!(done.status.success(), "{}", done.stderr);
     assert!(began.elapsed() < Duration::from_secs(30), "it took long to end");
     assert!(done.stdout.contains("interrupted"), "{}", done.stdout);
+}
+
+/// A bug may show in several places: the one where it shows most is explained, not the one where it happened to show first.
+#[test]
+fn a_failure_that_is_much_more_frequent_is_looked_into_instead() {
+    let built = endings();
+    let exe = built.exe.to_str().unwrap();
+    let kept = built.folder.path().join("runs");
+    let count = built.folder.path().join("count");
+    let done = failsketch(&[
+        "run",
+        "--json",
+        "--runs",
+        "40",
+        "--keep",
+        kept.to_str().unwrap(),
+        "--",
+        exe,
+        "counted",
+        count.to_str().unwrap(),
+    ]);
+    let sketch = sketch(&done);
+    assert!(done.stderr.contains("more frequent by far"), "{}", done.stderr);
+    assert_eq!(sketch["failure"]["statement"]["line"], line_of(&built, "@often"));
+    assert!(sketch["runs"]["failing"].as_u64() > Some(2), "{}", sketch["runs"]);
+    let again = failsketch(&["diagnose", "--json", kept.to_str().unwrap()]);
+    assert_eq!(again.stdout, done.stdout, "{}", again.stderr);
+}
+
+/// A script has others do its work: what fails is one of the programs that it runs, and not the first of its kind. What it
+/// ends itself did not fail.
+#[test]
+fn a_script_is_explained_by_the_program_that_it_runs() {
+    let built = endings();
+    let folder = built.folder.path();
+    let binary = zoo::binary("pbzip2-queue", "O2");
+    let script = folder.join("drive");
+    let text = format!(
+        "#!/bin/sh\nsleep 100 &\n{} well\n{}\nkill $!\nwait\nexit 0\n",
+        built.exe.display(),
+        binary.display()
+    );
+    fs::write(&script, text).unwrap();
+    make_executable(&script);
+    let kept = folder.join("runs");
+    let done = failsketch(&[
+        "run",
+        "--json",
+        "--keep",
+        kept.to_str().unwrap(),
+        "--time-limit",
+        "250",
+        "--",
+        script.to_str().unwrap(),
+    ]);
+    let first = sketch(&done);
+    let name = first["program"]["name"].as_str().unwrap();
+    assert!(name.ends_with("/pbzip2-queue"), "{name}");
+    assert_eq!(first["failure"]["signal"], "SIGSEGV");
+    let best = &first["predictors"][0];
+    assert_eq!(best["kind"], "order", "{best}");
+    assert_eq!(best["statements"][0]["function"], "queue_delete", "{best}");
+    assert_eq!(best["statements"][1]["thread_role"], "consumer", "{best}");
+    let again = failsketch(&["diagnose", "--json", kept.to_str().unwrap()]);
+    assert_eq!(again.stdout, done.stdout, "{}", again.stderr);
 }
 
 fn make_executable(path: &Path) {

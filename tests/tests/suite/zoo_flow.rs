@@ -99,6 +99,7 @@ fn record(
         stdout: Output::Discard,
         stderr: Output::Discard,
         child_crashes: false,
+        subject: None,
         modules: &modules,
         limits: Limits::default(),
         cancel: None,

@@ -87,6 +87,7 @@ fn run_once(program: &Program, binary: &Path, folder: &Folder) -> Outcome {
         stdout: Output::Discard,
         stderr: Output::Keep,
         child_crashes: false,
+        subject: None,
         modules: &HostModules::of_this_host(),
         limits: Limits::default(),
         cancel: None,

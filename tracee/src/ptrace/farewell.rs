@@ -43,7 +43,7 @@ impl<Kind> Tracer<Kind> {
             }
             match self.wait(PATIENCE) {
                 Ok(Some(stop)) => match stop.what {
-                    What::ProcessExited(how) if stop.pid == self.main => end = how,
+                    What::ProcessExited(how) if stop.pid == self.first => end = how,
                     // A killed thread may still stop for being about to end.
                     _ if stop.is_stopped() => self.resume(stop.tid, Resume::Suppress)?,
                     _ => (),

@@ -149,10 +149,10 @@ impl Tracer<Launched> {
     /// When the kernel refuses.
     pub fn resume_interrupted(&mut self) -> Result<(), TraceError> {
         let interrupted = |thread: &Thread| thread.state == State::Stopped(Cause::Interrupt);
-        let tids = self.threads.iter().filter(|(_, thread)| interrupted(thread));
-        let tids: Vec<Tid> = tids.map(|(&tid, _)| tid).collect();
-        for tid in tids {
-            let status = || Process::new(self.main).thread_status(tid).ok();
+        let threads = self.threads.iter().filter(|(_, thread)| interrupted(thread));
+        let threads: Vec<(Pid, Tid)> = threads.map(|(&tid, thread)| (thread.process, tid)).collect();
+        for (pid, tid) in threads {
+            let status = || Process::new(pid).thread_status(tid).ok();
             // One that was killed meanwhile makes no calls any more.
             if let Ok(registers) = self.registers(tid)
                 && let Some(again) = restart::call_again(&registers, status)

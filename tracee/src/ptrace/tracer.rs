@@ -39,6 +39,9 @@ pub enum Resume {
 /// no other children, because waiting takes their exit statuses too.
 #[derive(Debug)]
 pub struct Tracer<Kind> {
+    /// The process that was launched or attached to,
+    pub(super) first: Pid,
+    /// and the one that all is about.
     pub(super) main: Pid,
     pub(super) threads: BTreeMap<Tid, Thread>,
     /// What was seen while something else was waited for.
@@ -97,6 +100,7 @@ impl Thread {
 impl<Kind> Tracer<Kind> {
     pub(super) fn new(main: Pid, alarm: Alarm, follow_forks: bool, farewell: Farewell) -> Self {
         Self {
+            first: main,
             main,
             threads: BTreeMap::new(),
             seen: VecDeque::new(),
@@ -109,10 +113,15 @@ impl<Kind> Tracer<Kind> {
         }
     }
 
-    /// The process that was launched or attached to.
+    /// The process that all is about: the one that was launched or attached to, unless told otherwise.
     #[must_use]
     pub fn pid(&self) -> Pid {
         self.main
+    }
+
+    /// From now on all is about this process, one of those that are traced.
+    pub fn look_at(&mut self, pid: Pid) {
+        self.main = pid;
     }
 
     /// The threads that are traced, of all processes.

@@ -22,7 +22,10 @@ pub(super) struct Caught {
 impl Follow<'_, '_, '_> {
     /// A signal that the program is about to get.
     pub(super) fn signal(&mut self, stop: &Stop, info: &SigInfo) -> Result<(), RunError> {
-        let of_interest = stop.pid == self.tracer.pid() || self.options.child_crashes;
+        let of_interest = match self.options.subject {
+            Some(_) => self.is_followed(stop.pid),
+            None => stop.pid == self.launched || self.options.child_crashes,
+        };
         if !of_interest || self.evidence.failure.is_some() {
             return Ok(());
         }
@@ -30,9 +33,7 @@ impl Follow<'_, '_, '_> {
             Effect::None => Ok(()),
             Effect::Caught => self.caught(stop, info),
             Effect::Fatal => {
-                let ours: Vec<Pid> = self.tracer.threads().map(|(pid, _)| pid).collect();
-                let from_outside = fatal::is_from_outside(info, |sender| ours.contains(&sender));
-                if !self.options.fail_on.signal(info.signal(), from_outside) {
+                if !self.is_failure(stop.pid, info) {
                     return Ok(());
                 }
                 self.take(stop.pid, Some(stop.tid), Some(info))?;
@@ -42,16 +43,36 @@ impl Follow<'_, '_, '_> {
         }
     }
 
+    /// Whether a signal that ends a process is a failure.
+    fn is_failure(&self, pid: Pid, info: &SigInfo) -> bool {
+        let fail_on = self.options.fail_on;
+        if self.follows_others() {
+            // A script ends its server when it has done, and a pipe whose reader has enough ends the writer.
+            let is_usual =
+                info.sender().is_some_and(|sender| sender != pid) || info.signal().0 == libc::SIGPIPE;
+            let from_outside = fatal::is_from_outside(info, |sender| sender == pid);
+            return fail_on.signal(info.signal(), from_outside)
+                && (!is_usual || fail_on.names(info.signal()));
+        }
+        let ours: Vec<Pid> = self.tracer.threads().map(|(pid, _)| pid).collect();
+        fail_on.signal(
+            info.signal(),
+            fatal::is_from_outside(info, |sender| ours.contains(&sender)),
+        )
+    }
+
     /// Stops everybody and takes the report of the failure.
     fn take(&mut self, pid: Pid, failing: Option<Tid>, info: Option<&SigInfo>) -> Result<(), RunError> {
         let mut report = stacks::of_all(&mut self.tracer, pid, failing, info, self.options)?;
-        if pid != self.tracer.pid() {
+        if pid != self.launched && self.options.subject.is_none() {
             let note = format!("it was a child of the program that failed: process {pid}");
             report.notes.push(note);
         }
         if let Some(caught) = self.caught.take() {
             caught.complete(&mut report);
         }
+        self.tracer.look_at(pid);
+        self.subject = self.processes.find(pid).filter(|_| pid != self.launched);
         self.each_tracker(|tracker, tracer| tracker.failing(tracer, &report))?;
         self.evidence.failure = Some(report);
         Ok(())
@@ -110,7 +131,9 @@ impl Follow<'_, '_, '_> {
         if !self.options.fail_on.hang() || self.evidence.failure.is_some() {
             return Ok(());
         }
-        let pid = self.tracer.pid();
+        let Some(pid) = self.hanging() else {
+            return Ok(());
+        };
         self.take(pid, None, None)?;
         if let Some(report) = &mut self.evidence.failure {
             report.kind = Kind::Hang;

@@ -11,9 +11,10 @@ use super::end::Caught;
 use super::options::{Cancel, RunOptions};
 use super::outcome::{Ended, Outcome};
 use super::panics::Panics;
+use super::subject::{Processes, Progress, Subject};
 use super::tracker::{Handled, TrackError, Tracker};
 use super::verdict::{self, Evidence};
-use crate::ids::Tid;
+use crate::ids::{Pid, Tid};
 use crate::ptrace::{End, Launch, Launched, Pipes, Resume, SigInfo, Stop, TraceError, Tracer, What};
 
 /// Why a run came to nothing.
@@ -57,7 +58,7 @@ pub fn run(
     };
     let start = Instant::now();
     let (tracer, pipes) = Tracer::launch(launch)?;
-    let pid = tracer.pid();
+    let launched = tracer.pid();
     let Pipes {
         stdin: _stdin,
         stdout: out,
@@ -68,7 +69,14 @@ pub fn run(
     };
     let out = capture(out, stdout, Stream::Stdout)?;
     let err = capture(err, stderr, Stream::Stderr)?;
-    let (ended, evidence) = Follow {
+    let fail_on = options.fail_on;
+    let has_pattern = |stream| fail_on.patterns(stream).next().is_some();
+    let Followed {
+        ended,
+        evidence,
+        pid,
+        subject,
+    } = Follow {
         tracer,
         options,
         trackers,
@@ -78,6 +86,11 @@ pub fn run(
         panics: Panics::default(),
         dying: None,
         kept: 0,
+        launched,
+        looks_at_exit: fail_on.asks_for_exit() || has_pattern(Stream::Stdout) || has_pattern(Stream::Stderr),
+        processes: Processes::default(),
+        progress: Progress::Awaited,
+        subject: None,
     }
     .finish()?;
     let elapsed = start.elapsed();
@@ -92,6 +105,7 @@ pub fn run(
         failure: failed.map(|failed| Box::new(failed.report)),
         failed_at_ns,
         pid,
+        subject,
         elapsed,
         stdout: out.captured,
         stderr: err.captured,
@@ -103,7 +117,7 @@ pub(super) struct Follow<'f, 'o, 't> {
     pub(super) tracer: Tracer<Launched>,
     pub(super) options: &'f RunOptions<'o>,
     trackers: &'f mut [&'t mut dyn Tracker],
-    deadline: Option<Instant>,
+    pub(super) deadline: Option<Instant>,
     pub(super) evidence: Evidence,
     pub(super) caught: Option<Caught>,
     pub(super) panics: Panics,
@@ -112,25 +126,29 @@ pub(super) struct Follow<'f, 'o, 't> {
     pub(super) dying: Option<Instant>,
     /// How many threads trackers keep stopped.
     kept: usize,
+    pub(super) launched: Pid,
+    pub(super) looks_at_exit: bool,
+    pub(super) processes: Processes,
+    pub(super) progress: Progress,
+    /// The process that failed, if it is not the launched one.
+    pub(super) subject: Option<Subject>,
+}
+
+/// A run that was followed to its end.
+struct Followed {
+    ended: Ended,
+    evidence: Evidence,
+    /// Which process it was about.
+    pid: Pid,
+    subject: Option<Subject>,
 }
 
 impl Follow<'_, '_, '_> {
-    fn finish(mut self) -> Result<(Ended, Evidence), RunError> {
-        let first = self.tracer.pid().first_thread();
-        let fail_on = self.options.fail_on;
-        let looks_at_exit = fail_on.asks_for_exit()
-            || [Stream::Stdout, Stream::Stderr]
-                .into_iter()
-                .any(|stream| fail_on.patterns(stream).next().is_some());
-        if looks_at_exit {
-            self.tracer.tell_end(first)?;
-            self.panics = Panics::of(self.tracer.pid(), self.options.modules);
-        }
-        self.each_tracker(|tracker, tracer| tracker.started(tracer))?;
-        // What trackers need to begin is not the program's time.
+    fn finish(mut self) -> Result<Followed, RunError> {
         let limit = self.options.time_limit;
         self.deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
-        self.go_on(first, Resume::Deliver)?;
+        self.runs(self.launched)?;
+        self.go_on(self.launched.first_thread(), Resume::Deliver)?;
         let period = self.trackers.iter().filter_map(|tracker| tracker.period()).min();
         let mut next_tick = Instant::now();
         loop {
@@ -147,6 +165,7 @@ impl Follow<'_, '_, '_> {
                 self.tracer.resume_interrupted()?;
             }
             if let Some(period) = period
+                && self.progress == Progress::Followed
                 && now >= next_tick
             {
                 next_tick = now + period;
@@ -166,13 +185,14 @@ impl Follow<'_, '_, '_> {
             let stop = match self.tracer.wait(limit) {
                 Ok(Some(stop)) => stop,
                 Ok(None) => continue,
-                Err(TraceError::NothingLeft) => return Ok((Ended::Unknown, self.evidence)),
+                Err(TraceError::NothingLeft) => return Ok(self.ended(Ended::Unknown).1),
                 Err(error) => return Err(error.into()),
             };
             if let What::ProcessExited(end) = stop.what {
-                if stop.pid == self.tracer.pid() {
+                if stop.pid == self.launched {
                     return self.over(end);
                 }
+                self.other_ended(stop.pid);
                 continue;
             }
             self.stopped(&stop)?;
@@ -193,6 +213,7 @@ impl Follow<'_, '_, '_> {
         let mut how = Resume::Deliver;
         match stop.what {
             What::Signal(info) if self.panicking(stop, &info)? => how = Resume::Suppress,
+            What::Signal(info) if !self.is_followed(stop.pid) => self.signal(stop, &info)?,
             What::Signal(info) => match self.handled(stop, &info)? {
                 Handled::Passed => self.signal(stop, &info)?,
                 Handled::Taken => how = Resume::Suppress,
@@ -201,25 +222,19 @@ impl Follow<'_, '_, '_> {
                     return Ok(());
                 }
             },
-            What::NewThread { .. } => {
+            What::NewThread { .. } if self.is_followed(stop.pid) => {
                 self.each_tracker(|tracker, tracer| tracker.thread_started(tracer, stop.tid))?;
             }
-            What::Exec { .. } if stop.pid == self.tracer.pid() => {
-                self.caught = None;
-                if self.panics.are_of_interest() {
-                    self.panics = Panics::of(stop.pid, self.options.modules);
-                }
-                self.each_tracker(|tracker, tracer| tracker.started(tracer))?;
-            }
+            What::Exec { .. } | What::NewProcess { .. } => self.runs(stop.pid)?,
             What::Exiting => {
-                if stop.pid == self.tracer.pid() {
+                if self.is_followed(stop.pid) {
                     self.each_tracker(|tracker, tracer| tracker.exiting(tracer, stop.tid))?;
                 }
                 self.exiting(stop);
             }
             What::Step => self.each_tracker(|tracker, tracer| tracker.stepped(tracer, stop.tid))?,
             What::ThreadExited | What::ProcessExited(_) => return Ok(()),
-            What::Exec { .. } | What::NewProcess { .. } | What::Vforked | What::GroupStop(_) => {}
+            What::NewThread { .. } | What::Vforked | What::GroupStop(_) => {}
         }
         self.go_on(stop.tid, how)
     }
@@ -265,24 +280,45 @@ impl Follow<'_, '_, '_> {
     }
 
     /// Kills what is left. The program may have ended in time after all, while its stacks were taken.
-    fn killed(self, ended: Ended) -> Result<(Ended, Evidence), RunError> {
-        self.tracer.kill()?;
-        Ok((ended, self.evidence))
+    fn killed(self, ended: Ended) -> Result<Followed, RunError> {
+        let (tracer, followed) = self.ended(ended);
+        tracer.kill()?;
+        Ok(followed)
     }
 
-    /// The program is over. Processes that it left behind go their way.
-    fn over(mut self, end: End) -> Result<(Ended, Evidence), RunError> {
+    fn ended(self, ended: Ended) -> (Tracer<Launched>, Followed) {
+        let followed = Followed {
+            ended,
+            pid: self.tracer.pid(),
+            evidence: self.evidence,
+            subject: self.subject,
+        };
+        (self.tracer, followed)
+    }
+
+    /// The program is over. Processes that it left behind go their way, unless one of them may be what the run is about:
+    /// the next run should find everything as this one did.
+    fn over(mut self, end: End) -> Result<Followed, RunError> {
         let ended = match end {
             End::Exited(status) => Ended::Exited(status),
             End::Killed { signal, core_dumped } => Ended::Killed { signal, core_dumped },
             End::Unknown => Ended::Unknown,
         };
-        if self.tracer.threads().next().is_some() {
-            self.tracer.let_go(ATTENTION)?;
-        }
         if self.evidence.failure.is_none() {
             self.evidence.failure = verdict::killed_unseen(ended, self.options);
         }
-        Ok((ended, self.evidence))
+        // Without the process that it is about, a run says nothing.
+        let ended = match self.progress {
+            Progress::Awaited => Ended::Unknown,
+            Progress::Followed | Progress::Over => ended,
+        };
+        if self.follows_others() {
+            return self.killed(ended);
+        }
+        let (tracer, followed) = self.ended(ended);
+        if tracer.threads().next().is_some() {
+            tracer.let_go(ATTENTION)?;
+        }
+        Ok(followed)
     }
 }

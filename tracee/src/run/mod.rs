@@ -14,10 +14,12 @@ mod options;
 mod outcome;
 mod panics;
 mod stacks;
+mod subject;
 mod tracker;
 mod verdict;
 
 pub use follow::{RunError, run};
 pub use options::{Cancel, Output, RunOptions};
 pub use outcome::{Captured, Ended, Outcome, Verdict};
+pub use subject::Subject;
 pub use tracker::{Handled, TrackError, Tracker};

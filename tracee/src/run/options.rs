@@ -7,6 +7,8 @@ use std::time::Duration;
 use failure::FailOn;
 use failure::image::{Limits, ModuleFiles};
 
+use super::subject::Subject;
+
 /// Where an output of the program goes. A program may behave differently when its output is a pipe (no
 /// colours, another buffering), so that only [`Output::Inherit`] leaves it as it would be without us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -38,6 +40,9 @@ pub struct RunOptions<'o> {
     /// A crash of a process that the program forked is a failure of the run. It takes a
     /// [`Launch`](crate::ptrace::Launch) that follows forks.
     pub child_crashes: bool,
+    /// The process that the run is about, if it is not the launched one: trackers are told of it alone, and only its
+    /// failures count. It takes a launch that follows forks, too.
+    pub subject: Option<Subject>,
     /// The files of the modules, for their symbols and call-frame information.
     pub modules: &'o (dyn ModuleFiles + Sync),
     /// How much of the stacks to take.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use failure::report::{Report, Signal};
 
+use super::subject::Subject;
 use crate::ids::Pid;
 
 /// How a run ended.
@@ -58,6 +59,8 @@ pub struct Outcome {
     pub failed_at_ns: Option<u64>,
     /// Which process it was.
     pub pid: Pid,
+    /// How it is found again, if it is not the launched one.
+    pub subject: Option<Subject>,
     /// How long it took.
     pub elapsed: Duration,
     /// Its standard output, as far as it went through us.

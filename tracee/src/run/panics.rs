@@ -37,7 +37,6 @@ pub(super) struct Panicked {
 /// Stops the first thread that panics.
 #[derive(Debug, Default)]
 pub(super) struct Panics {
-    asked: bool,
     probes: Option<Probes>,
 }
 
@@ -67,14 +66,8 @@ impl Panics {
     /// For a process that is about to execute its first instruction.
     pub(super) fn of(pid: Pid, files: &dyn ModuleFiles) -> Self {
         Self {
-            asked: true,
             probes: Probes::of(pid, files),
         }
-    }
-
-    /// Whether somebody wants to know of panics.
-    pub(super) fn are_of_interest(&self) -> bool {
-        self.asked
     }
 }
 

@@ -34,6 +34,7 @@ pub(crate) fn ride(program: &Program, locations: &[WatchSpec], mode: Mode) -> (V
             stdout: Output::Discard,
             stderr: Output::Discard,
             child_crashes: false,
+            subject: None,
             modules: &HostModules::of_this_host(),
             limits: Limits::default(),
             cancel: None,
