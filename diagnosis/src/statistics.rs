@@ -137,6 +137,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_as_frequent_in_successful_runs_separates_nothing() {
+        assert!(counts(5, 5, 19).separate());
+        assert!(!counts(5, 5, 20).separate());
+        assert!(!counts(2, 5, 8).separate());
+        assert!(counts(3, 5, 11).separate());
+        let unknown = Counts {
+            successful: 0,
+            ..counts(1, 5, 0)
+        };
+        assert!(unknown.separate());
+    }
+
+    #[test]
     fn f_is_the_textbook_formula() {
         for (with, failing, successful_with) in [(3, 5, 2), (1, 1, 0), (4, 9, 11)] {
             let counts = counts(with, failing, successful_with);

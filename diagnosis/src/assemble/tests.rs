@@ -103,6 +103,16 @@ fn a_sketch_shows_the_race_and_how_it_got_there() {
     assert_eq!(lines(&examples.successful).last(), Some(&62));
 }
 
+/// The slice finds them from the failure backwards.
+#[test]
+fn what_follows_from_the_code_stands_in_the_order_of_the_code() {
+    let (mut lab, runs) = queue();
+    lab.function("main", &[160]);
+    lab.slice(160, 3, Some((Why::Thread, 124)));
+    let sketch = sketch(&mut lab, &runs);
+    assert_eq!(steps(&sketch)[..2], ["main:160", "main:165"]);
+}
+
 #[test]
 fn a_sketch_shows_where_the_pointer_came_from_in_functions_that_it_shows() {
     let (mut lab, runs) = queue();
