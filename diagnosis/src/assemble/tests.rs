@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use super::{Subject, assemble, representative};
 use crate::accuracy::{Accuracy, Place, compare};
-use crate::run::{AccessKind, Run, Shape, StatementId};
+use crate::run::{AccessKind, Gap, Run, Shape, StatementId};
 use crate::sketch::{Backends, Evidence as How, Failure, ProgramRef, Sketch, Source, Value, Why};
 use crate::testkit::Lab;
 
@@ -128,6 +128,20 @@ fn a_sketch_shows_where_the_pointer_came_from_in_functions_that_it_shows() {
     assert!(!shown.iter().any(|step| step.ends_with(":300")), "{shown:?}");
     let place = |wanted: &str| shown.iter().position(|step| step == wanted);
     assert!(place("main:162") < place("main:165"), "{shown:?}");
+}
+
+#[test]
+fn gaps_that_several_threads_have_are_told_once() {
+    let (mut lab, mut runs) = queue();
+    for run in &mut runs {
+        let gap = |what: &str| Gap {
+            thread: None,
+            before: 0,
+            what: what.to_owned(),
+        };
+        run.gaps = vec![gap("lost"), gap("unknown"), gap("lost"), gap("unknown")];
+    }
+    assert_eq!(sketch(&mut lab, &runs).gaps, ["lost", "unknown"]);
 }
 
 #[test]
