@@ -110,7 +110,7 @@ fn what_follows_from_the_code_stands_in_the_order_of_the_code() {
     lab.function("main", &[160]);
     lab.slice(160, 3, Some((Why::Thread, 124)));
     let sketch = sketch(&mut lab, &runs);
-    assert_eq!(steps(&sketch)[..2], ["main:160", "main:165"]);
+    assert_eq!(steps(&sketch)[..3], ["main:51 W", "main:160", "main:165"]);
 }
 
 #[test]
