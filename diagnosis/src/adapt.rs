@@ -5,7 +5,7 @@
 //! enough successful runs could have shown it. A value or a branch that is the best so far does not end the search before
 //! the whole slice is tracked: it may well be the trace of something farther back. Neither does, of a program that hangs, what is
 //! no deadlock: that a lock was taken before somebody else wanted it is how every deadlock begins. After [`PATIENCE`] recurrences
-//! what there is has to do, once some successful runs have tracked as much.
+//! what there is has to do, once successful runs have tracked as much.
 
 use std::fmt;
 
@@ -27,6 +27,8 @@ const SUCCESSES: u64 = 5;
 const PATIENCE: u32 = 5;
 const FEW_RECURRENCES: u64 = 2;
 const FEW_SUCCESSES: u64 = 3;
+/// Successful runs that have tracked as much as the last ones, before it ends without an explanation.
+const TO_END: u64 = 2;
 
 /// Where the search stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,7 +136,7 @@ impl Adapt {
             if whole && compared && (tells || !patient) {
                 return Next::Stop(Stop::Exhausted);
             }
-            if compared && !patient {
+            if self.successes >= TO_END && !patient {
                 return Next::Stop(Stop::Enough);
             }
         }
@@ -142,7 +144,7 @@ impl Adapt {
             return Next::Stop(Stop::Enough);
         }
         // What was tracked last is compared first, before there is more of it.
-        if run.failed && !whole && (patient || compared) {
+        if run.failed && !whole && patient {
             self.sigma = self.sigma.saturating_mul(2);
             self.successes = 0;
         }
@@ -258,7 +260,7 @@ mod tests {
         let sigmas: Vec<Next> = sigmas.collect();
         assert_eq!(sigmas, [4, 8, 16, 32, 32, 32].map(Next::Track));
         let mut succeeds = || adapt.ended(ended(false, &ranked[5], None));
-        assert_eq!([succeeds(), succeeds()], [Next::Track(32), Next::Track(32)]);
+        assert_eq!(succeeds(), Next::Track(32));
         assert_eq!(succeeds(), Next::Stop(Stop::Enough));
     }
 

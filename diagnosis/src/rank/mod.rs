@@ -9,7 +9,8 @@
 //! the failure, and some number always separates few runs. However well these do, they are no predictors where
 //! something else separates failing runs from successful ones ([`TELLING`]): a bug that shows in two ways has two
 //! predictors, each of which held in some failing runs only. Neither are those that no successful run could have shown,
-//! or few of many ([`SHARE`]), where there are others: that they hold in failing runs alone is not known.
+//! or few of many ([`SHARE`]), where there are others: that they hold in failing runs alone is not known. (Of what restates
+//! the failure it is.)
 //!
 //! 1. *An explanation over a symptom.* An interleaving explains the failure if successful runs have the same accesses
 //!    in another order: then the order is what made the difference. For an order predictor that is the opposite order.
@@ -129,7 +130,11 @@ pub fn rank(catalogue: &Catalogue, evidence: &Evidence, failing: StatementId) ->
     // What no successful run could have shown is only better than nothing, and so is what says too little.
     let most = ranked.iter().map(|ranked| ranked.counts.successful).max();
     let compared = most.unwrap_or(0).div_ceil(SHARE).max(1);
-    keep_if_any(&mut ranked, |ranked| ranked.counts.successful >= compared);
+    // What restates the failure is true of all failing runs, and needs no comparison: better than a number by chance.
+    keep_if_any(&mut ranked, |ranked| {
+        let least = if ranked.restates() { 1 } else { compared };
+        ranked.counts.successful >= least
+    });
     if ranked.iter().any(Ranked::tells) {
         ranked.retain(Ranked::says_something);
     }
