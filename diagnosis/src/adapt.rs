@@ -5,7 +5,7 @@
 //! enough successful runs could have shown it. A value or a branch that is the best so far does not end the search before
 //! the whole slice is tracked: it may well be the trace of something farther back. Neither does, of a program that hangs, what is
 //! no deadlock: that a lock was taken before somebody else wanted it is how every deadlock begins. After [`PATIENCE`] recurrences
-//! what there is has to do, once successful runs have tracked as much.
+//! what there is has to do, once successful runs have tracked as much; after [`MOST_PATIENCE`] if it only restates the failure.
 
 use std::fmt;
 
@@ -25,6 +25,8 @@ const SUCCESSES: u64 = 5;
 /// Recurrences after which less is enough, and a symptom is: two of them and three successful runs, or one that enough
 /// successful runs differ from.
 const PATIENCE: u32 = 5;
+/// The same as long as nothing says more than that the failure happened.
+const MOST_PATIENCE: u32 = 8;
 const FEW_RECURRENCES: u64 = 2;
 const FEW_SUCCESSES: u64 = 3;
 /// Successful runs that have tracked as much as the last ones, before it ends without an explanation.
@@ -136,7 +138,8 @@ impl Adapt {
             if whole && compared && (tells || !patient) {
                 return Next::Stop(Stop::Exhausted);
             }
-            if self.successes >= TO_END && !patient {
+            let over = best.says_something() || self.recurrences >= MOST_PATIENCE;
+            if self.successes >= TO_END && !patient && over {
                 return Next::Stop(Stop::Enough);
             }
         }
@@ -144,7 +147,7 @@ impl Adapt {
             return Next::Stop(Stop::Enough);
         }
         // What was tracked last is compared first, before there is more of it.
-        if run.failed && !whole && patient {
+        if run.failed && !whole && (patient || compared) {
             self.sigma = self.sigma.saturating_mul(2);
             self.successes = 0;
         }
@@ -170,7 +173,7 @@ mod tests {
     /// Rankings with more and more failing runs, after `successes` successful ones.
     fn rankings(lab: &mut Lab, good: &Run, bad: &Run, successes: usize) -> Vec<Vec<Ranked>> {
         let mut runs = vec![good.clone(); successes];
-        (0..6)
+        (0..8)
             .map(|_| {
                 runs.push(bad.clone());
                 lab.rank(&runs).1
@@ -230,7 +233,7 @@ mod tests {
         for (length, sigmas, stop) in [
             // The failing statement met a null: that it failed, and no more.
             (Some(7), vec![4, 8, 8, 8], Stop::Exhausted),
-            (None, vec![4, 8, 16, 32], Stop::Enough),
+            (None, vec![4, 8, 16, 32, 64, 128, 256], Stop::Enough),
         ] {
             let mut adapt = Adapt::new(FIRST, 10);
             let mut seen = Vec::new();
@@ -258,8 +261,8 @@ mod tests {
         let mut adapt = Adapt::new(FIRST, 10);
         let sigmas = ranked.iter().map(|ranked| adapt.ended(ended(true, ranked, None)));
         let sigmas: Vec<Next> = sigmas.collect();
-        assert_eq!(sigmas, [4, 8, 16, 32, 32, 32].map(Next::Track));
-        let mut succeeds = || adapt.ended(ended(false, &ranked[5], None));
+        assert_eq!(sigmas, [4, 8, 16, 32, 32, 32, 32, 32].map(Next::Track));
+        let mut succeeds = || adapt.ended(ended(false, &ranked[7], None));
         assert_eq!(succeeds(), Next::Track(32));
         assert_eq!(succeeds(), Next::Stop(Stop::Enough));
     }

@@ -72,7 +72,7 @@ impl Ranked {
 
 impl Ranked {
     /// Whether it says more than that the failure happened, or which number some counter had.
-    fn says_something(&self) -> bool {
+    pub(crate) fn says_something(&self) -> bool {
         self.standing.class < 4
     }
 
