@@ -22,9 +22,6 @@ use crate::view::FunctionView;
 /// debug information; what is far away says little.
 const MOST_LOOKED_AT: usize = 256;
 
-/// Calls that are taken where only the offset tells: every table of every trait has such a slot.
-const MOST_UNNAMED: usize = 8;
-
 /// Tables that are looked at, and functions that lead to them: a function that hundreds of classes inherit stands at the
 /// same place in all of them.
 const MOST_TABLES: usize = 32;
@@ -87,6 +84,8 @@ impl<'p, 'a> Slice<'p, 'a> {
         let taken = taken.get(..MOST_TABLES).unwrap_or(taken);
         let mut slots = self.slots_in_tables(function, entry, taken);
         slots.extend(self.slots_in_objects(entry, taken));
+        // Where only the offset would tell, nothing does: every table of every trait has such a slot.
+        slots.retain(Slot::is_named);
         let mut found: Vec<Pc> = Vec::new();
         for slot in slots {
             let mut places = module.code().calls_through(slot.offset);
@@ -96,11 +95,7 @@ impl<'p, 'a> Slice<'p, 'a> {
                 known.map(|addr| addr.0.abs_diff(place.0)).min()
             };
             places.sort_by_cached_key(near);
-            let before = found.len();
             for addr in places.into_iter().take(MOST_LOOKED_AT) {
-                if !slot.is_named() && found.len() >= before + MOST_UNNAMED {
-                    break;
-                }
                 let caller = self.program.function_at(Pc {
                     addr,
                     ..pc_of(function)
