@@ -32,42 +32,29 @@ const LONGEST_TABLE: u64 = 1 << 16;
 /// What a slot is in, by its name in the source.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Holder {
-    /// The table of virtual functions that this member leads to, if it is known. It is called after the class that
-    /// introduced it, so that a hierarchy has one name.
-    Virtual(Option<Arc<str>>),
+    /// The table of virtual functions of a class. It is called after the class that introduced it, so that a hierarchy has
+    /// one name.
+    Virtual(Arc<str>),
     /// A member of a structure.
     Member(Arc<str>),
     /// An element of an array, or a variable by itself.
     Plain,
 }
 
-/// Where a function stands: how far into what.
+/// Where a function stands: how far into what. Without a name for that there is none: every table of every trait of Rust's
+/// has a slot at the same offset.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Slot {
     offset: i32,
-    holder: Option<Holder>,
+    holder: Holder,
     /// Of an object that is made when the program runs.
     in_object: bool,
 }
 
 impl Slot {
-    /// Whether a name tells it from slots of other tables.
-    fn is_named(&self) -> bool {
-        !matches!(self.holder, None | Some(Holder::Virtual(None)))
-    }
-
     /// Whether a call through this offset of something that is named so can be through this slot.
     fn fits(&self, called: Option<&Holder>) -> bool {
-        match (&self.holder, called) {
-            (None, _) | (_, None) => true,
-            (Some(Holder::Virtual(one)), Some(Holder::Virtual(other))) => match (one, other) {
-                (Some(one), Some(other)) => one == other,
-                _ => true,
-            },
-            // The tables of Rust's traits are members of the pointers that lead there.
-            (Some(Holder::Virtual(class)), Some(_)) => class.is_none(),
-            (Some(one), Some(other)) => one == other,
-        }
+        called.is_none_or(|called| *called == self.holder)
     }
 }
 
@@ -84,8 +71,6 @@ impl<'p, 'a> Slice<'p, 'a> {
         let taken = taken.get(..MOST_TABLES).unwrap_or(taken);
         let mut slots = self.slots_in_tables(function, entry, taken);
         slots.extend(self.slots_in_objects(entry, taken));
-        // Where only the offset would tell, nothing does: every table of every trait has such a slot.
-        slots.retain(Slot::is_named);
         let mut found: Vec<Pc> = Vec::new();
         for slot in slots {
             let mut places = module.code().calls_through(slot.offset);
@@ -120,7 +105,7 @@ impl<'p, 'a> Slice<'p, 'a> {
         let Some(module) = self.program.module(function.module) else {
             return slots;
         };
-        let class = introducing_class(module, entry).map(|class| Holder::Virtual(Some(class)));
+        let class = introducing_class(module, entry).map(Holder::Virtual);
         for at in module.code().pointers_to(entry).into_iter().take(MOST_TABLES) {
             let start = at.offset(-i64::try_from(LONGEST_TABLE).unwrap_or(0));
             let table = module.object_at(at).unwrap_or(start..at.offset(8));
@@ -148,7 +133,9 @@ impl<'p, 'a> Slice<'p, 'a> {
                 continue;
             };
             let here = points.into_iter().filter(|(point, _)| *point == first);
-            let holder = here.filter_map(|(_, holder)| holder).max();
+            let Some(holder) = here.filter_map(|(_, holder)| holder).max() else {
+                continue;
+            };
             slots.insert(Slot {
                 offset,
                 holder,
@@ -171,7 +158,7 @@ impl<'p, 'a> Slice<'p, 'a> {
                     continue;
                 };
                 let holder = stored.name.as_ref().map(holder_of);
-                if let (Some(Holder::Member(_)), Ok(offset)) = (&holder, i32::try_from(offset)) {
+                if let (Some(holder @ Holder::Member(_)), Ok(offset)) = (holder, i32::try_from(offset)) {
                     slots.insert(Slot {
                         offset,
                         holder,
@@ -209,7 +196,7 @@ fn points_in(view: &FunctionView<'_, '_>, ix: InstrIx, part: &LinkRange) -> Vec<
             Some(Step::Member(member)) => class_of(member),
             _ => None,
         });
-        (stored.value, member.map(|class| Holder::Virtual(Some(class))))
+        (stored.value, member.map(Holder::Virtual))
     });
     let named = named_address(view, ix).filter(|addr| part.contains(addr));
     stored.chain(named.map(|addr| (addr, None))).collect()
@@ -219,19 +206,15 @@ fn points_in(view: &FunctionView<'_, '_>, ix: InstrIx, part: &LinkRange) -> Vec<
 fn holder_of_static(view: &FunctionView<'_, '_>, ix: InstrIx, slot: LinkAddr) -> Option<Holder> {
     let namer = Namer::new(view.module(), &view.flow, &view.values);
     let name = namer.name_static(ix, slot, 8)?;
-    if name.root.name.contains("{vtable}") {
-        return Some(Holder::Virtual(None));
-    }
-    Some(holder_of(&name))
+    // A table of a Rust trait is named after the type, and calls through it are not.
+    (!name.root.name.contains("{vtable}")).then(|| holder_of(&name))
 }
 
 /// What the source calls a pointer to a function.
 fn holder_of(name: &AccessName) -> Holder {
     match name.steps.as_slice() {
         [.., Step::Member(member)] => Holder::Member(Arc::clone(member)),
-        [.., Step::Member(member), _] => {
-            class_of(member).map_or(Holder::Plain, |class| Holder::Virtual(Some(class)))
-        }
+        [.., Step::Member(member), _] => class_of(member).map_or(Holder::Plain, Holder::Virtual),
         _ => Holder::Plain,
     }
 }
@@ -266,6 +249,6 @@ fn goes_through(view: &FunctionView<'_, '_>, call: InstrIx, slot: &Slot) -> bool
     let namer = Namer::new(view.module(), &view.flow, &view.values);
     let called = namer.name(load, access).map(|name| holder_of(&name));
     // A member of an object is told from others by its name alone.
-    let is_member = matches!(slot.holder, Some(Holder::Member(_)));
+    let is_member = matches!(slot.holder, Holder::Member(_));
     slot.fits(called.as_ref()) && (called.is_some() || !is_member || !slot.in_object)
 }
