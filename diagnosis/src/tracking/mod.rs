@@ -3,6 +3,7 @@
 //! The slice is what the code says; statements that a watchpoint caught at a tracked location join it with what they
 //! depend on, because no analysis of the code could have found them.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -78,6 +79,8 @@ pub struct Tracking<'p, 'a> {
     fixed: Fixed,
     /// Library functions that accessed what was watched.
     library: BTreeSet<FunctionRef>,
+    /// The calls that gave out what instructions access, as far as somebody asked: there is a sketch after every run.
+    givers: RefCell<BTreeMap<Pc, Vec<Pc>>>,
 }
 
 /// What runs too often to be tracked: it would change the program, and drown the rest.
@@ -139,6 +142,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
             hot: Hot::default(),
             fixed: Fixed::default(),
             library: BTreeSet::new(),
+            givers: RefCell::default(),
         }
     }
 
@@ -287,12 +291,13 @@ impl<'p, 'a> Tracking<'p, 'a> {
                 Some(name) => module.name() == name,
             });
             let Some((module, _)) = module else { continue };
-            let calls = arm::givers(Pc { module, addr }, self.program, &self.threads);
-            givers.extend(
-                calls
-                    .into_iter()
-                    .filter_map(|call| catalogue.number_at(call, self.program)),
-            );
+            let access = Pc { module, addr };
+            let mut known = self.givers.borrow_mut();
+            let calls = known
+                .entry(access)
+                .or_insert_with(|| arm::givers(access, self.program, &self.threads));
+            let calls = calls.iter();
+            givers.extend(calls.filter_map(|call| catalogue.number_at(*call, self.program)));
         }
         givers
     }
