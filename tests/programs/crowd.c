@@ -1,6 +1,7 @@
 /* A crowd that comes and goes: four times fifty threads at once, each of which adds a number of its own to `total` five
  * times, and once to `count`. What is added is different in each thread, and nothing tells what an addition found. All add
- * to `mixed` too, write it and read it. Says `ready`, then starts when standard input has a byte or ends. */
+ * to `mixed` too, write it and read it, and leave their number in `last`. Says `ready`, then starts when standard input has
+ * a byte or ends. */
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 long total;
 int count;
 volatile long mixed;
+long last;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -27,6 +29,7 @@ static void *work(void *argument) {
         mixed = number << 32 | time; /* @mixed-write */
         (void)mixed; /* @mixed-read */
     }
+    __atomic_exchange_n(&last, number, __ATOMIC_SEQ_CST); /* @last */
     return NULL;
 }
 

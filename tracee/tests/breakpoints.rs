@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use program::RunAddr;
 use support::{Running, build};
-use tracee::bpf::{HitProgram, HitRing, Location, Moments, RawHit};
+use tracee::bpf::{HitProgram, HitRing, Location, RawHit};
 use tracee::perf::{
     Breakpoint, DEBUG_REGISTERS, Delivery, Follow, PerfError, Range, Record, Rings, Stamped, Start, Trigger,
-    free_registers,
+    free_registers, free_registers_on,
 };
 use tracee::{Tid, monotonic_ns};
 
@@ -303,7 +303,7 @@ fn a_stop_is_a_trap_with_the_cookie() {
     let breakpoint = or_skip!(Breakpoint::open(
         process.tid(),
         write_to(process.watched),
-        Delivery::Stop { cookie: 99 },
+        Delivery::stop(99),
         Follow::Threads,
         Start::Enabled,
     ));
@@ -312,34 +312,66 @@ fn a_stop_is_a_trap_with_the_cookie() {
     assert_eq!(process.end().code(), Some(7));
 }
 
-/// Two breakpoints on the same bytes, one that stops and one that notes when that was: each gets every hit.
+/// A breakpoint that stops and leaves a sample: each hit is both, in whatever thread and on whatever processor.
 #[test]
 fn stops_and_times_of_the_same_accesses() {
     let built = build(&["-O1", "-DHANDLE_TRAPS"]);
     let mut process = built.start(40, 10);
-    let mut moments = or_skip!(Moments::new());
-    let open = |delivery| {
-        Breakpoint::open(
-            process.tid(),
-            write_to(process.watched),
-            delivery,
-            Follow::Threads,
-            Start::Enabled,
-        )
-    };
-    let stops = or_skip!(open(Delivery::Stop { cookie: 99 }));
-    let times = or_skip!(open(Delivery::Bpf(moments.program())));
+    let mut rings = or_skip!(Rings::open(RING));
+    let stops = or_skip!(Breakpoint::open(
+        process.tid(),
+        write_to(process.watched),
+        Delivery::Stop {
+            cookie: 99,
+            times: Some(&rings),
+        },
+        Follow::Threads,
+        Start::Enabled,
+    ));
     let before = monotonic_ns();
     assert_eq!(process.run(), 400, "traps that the program handled");
     let after = monotonic_ns();
-    assert_eq!((stops.count().unwrap(), times.count().unwrap()), (400, 400));
+    assert_eq!(stops.count().unwrap(), 400);
     let mut threads: BTreeMap<Tid, Vec<u64>> = BTreeMap::new();
-    moments.read(|moment| threads.entry(moment.tid).or_default().push(moment.time_ns));
+    for stamped in rings.read_to_end() {
+        assert!(matches!(stamped.record, Record::Sample(_)), "{stamped:?}");
+        let times = threads.entry(stamped.origin.tid).or_default();
+        times.push(stamped.origin.time);
+    }
     assert_eq!(threads.values().map(Vec::len).sum::<usize>(), 400);
     for times in threads.values() {
         assert!(times.is_sorted() && times[0] > before && times[times.len() - 1] < after);
     }
     assert_eq!(process.end().code(), Some(7));
+}
+
+/// What a thread lacks that has inherited a breakpoint on some processors only.
+#[test]
+fn the_rest_of_a_breakpoint_on_other_processors() {
+    let built = build(&["-O1"]);
+    let process = built.start(1, 1);
+    let rings = or_skip!(Rings::open(RING));
+    let open = |missing: &dyn Fn(u32) -> bool| {
+        Breakpoint::open_where(
+            process.tid(),
+            write_to(process.watched),
+            Delivery::Ring(&rings),
+            Follow::Nobody,
+            Start::Disabled,
+            missing,
+        )
+    };
+    let cpus: Vec<u32> = rings.cpus().collect();
+    let free = || {
+        cpus.iter()
+            .map(|cpu| free_registers_on(*cpu, process.tid()).unwrap())
+    };
+    let _first = or_skip!(open(&|cpu| cpu == cpus[0]));
+    let others = cpus.len() - 1;
+    let expected = std::iter::once(DEBUG_REGISTERS - 1).chain(std::iter::repeat_n(DEBUG_REGISTERS, others));
+    assert!(free().eq(expected));
+    let _rest = open(&|cpu| cpu != cpus[0]).unwrap();
+    assert!(free().all(|free| free == DEBUG_REGISTERS - 1));
 }
 
 #[test]
@@ -393,7 +425,7 @@ fn what_the_kernel_writes_stops_the_thread_after_its_system_call() {
     let breakpoint = Breakpoint::open_with_kernel(
         process.tid(),
         write_to(process.watched),
-        Delivery::Stop { cookie: 99 },
+        Delivery::stop(99),
         Follow::Threads,
         Start::Enabled,
     );

@@ -218,7 +218,7 @@ fn traps_of_perf_events_are_ours_until_we_are_gone() {
         let trigger = Trigger::Write(Range::new(watched(pid, &program), 8).unwrap());
         let watched = on_own_thread(|| {
             let mut tracer = Tracer::attach(pid, false).unwrap();
-            let delivery = Delivery::Stop { cookie: COOKIE };
+            let delivery = Delivery::stop(COOKIE);
             let opened = Breakpoint::open(
                 pid.first_thread(),
                 trigger,

@@ -1,27 +1,28 @@
 //! The perf breakpoints of a process: one for each register and thread that was there when we came; threads to
 //! come inherit them.
 //!
-//! Where hits are stops, a second breakpoint on the same bytes notes when they happened, as far as registers are left that
-//! nobody needs. It is one of its own because the kernel sends no signal for a breakpoint whose program could not run
-//! (Linux 6.10 and newer, where a map operation of BPF was interrupted on the same processor): this way a time may be
-//! missing, and never a hit.
+//! Where hits leave records in rings, a breakpoint is an event for each processor. A thread that was created while these
+//! were opened has inherited the first of them, and gets the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use program::RunAddr;
 use tracee::perf::{
     Breakpoint, DEBUG_REGISTERS, Delivery, Follow, PerfError, Range, Start, Trigger, free_registers,
-    original_file_limit,
+    free_registers_on, original_file_limit,
 };
 use tracee::process::Process;
 use tracee::{Pid, Tid};
 
 use crate::error::WatchError;
-use crate::exact::owner::{Outflow, Outlet};
+use crate::exact::owner::Outlet;
 use crate::location::{self, Slot};
 
 /// How often the list of threads is read at most until it has nothing new.
 const ROUNDS: usize = 1000;
+/// How many events a thread inherits at most for times to be noted: each of them makes its creation longer, by about a
+/// microsecond, so that these cost it as much as a few stops.
+const MOST_INHERITED: usize = 256;
 
 /// What a register waits for; nothing yet when its address is still to be found out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,9 +60,21 @@ struct Own {
     /// For each register, but for the first ones that the thread inherited.
     hits: Vec<Breakpoint>,
     inherited: usize,
-    /// What notes the times of the first registers' hits, but for what was inherited too.
-    notes: Vec<Breakpoint>,
-    notes_inherited: usize,
+}
+
+/// How many of our registers a thread has inherited.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Inherited {
+    /// On every processor.
+    everywhere: usize,
+    /// On each processor, where each has events of its own.
+    on: BTreeMap<u32, usize>,
+}
+
+impl Inherited {
+    fn is_missing(&self, register: usize, cpu: u32) -> bool {
+        self.on.get(&cpu).is_none_or(|inherited| *inherited <= register)
+    }
 }
 
 /// The breakpoints of all threads.
@@ -71,8 +84,8 @@ pub(crate) struct Arms {
     threads: BTreeMap<Tid, Own>,
     /// Registers of a thread that are free when we hold none.
     free: usize,
-    /// How many events there may be at most for times to be noted: files are left for everything else.
-    room_for_notes: usize,
+    /// How many files there may be at most for times to be noted: the others are left for everything else.
+    room_for_times: usize,
 }
 
 impl Arms {
@@ -81,7 +94,7 @@ impl Arms {
             wanted,
             threads: BTreeMap::new(),
             free: DEBUG_REGISTERS,
-            room_for_notes: original_file_limit().map_or(0, |limit| (limit.hard / 2) as usize),
+            room_for_times: original_file_limit().map_or(0, |limit| (limit.hard / 2) as usize),
         }
     }
 
@@ -98,14 +111,16 @@ impl Arms {
     /// was created: when a list has nothing new, everybody is armed, and whoever comes later inherits.
     pub(crate) fn arm_all(&mut self, pid: Pid, outlet: &Outlet) -> Result<(), WatchError> {
         let mut known = BTreeSet::new();
+        let process = Process::new(pid);
+        let at_first = process.threads()?.len();
         for _ in 0..ROUNDS {
             let mut found_new = false;
-            for tid in Process::new(pid).threads()? {
+            for tid in process.threads()? {
                 if !known.insert(tid) {
                     continue;
                 }
                 found_new = true;
-                match outlet.with(|outflow| self.arm(tid, outflow)) {
+                match outlet.with(|delivery| self.arm(tid, self.afforded(delivery, at_first))) {
                     Err(error) if !error.is_gone() => return Err(error.into()),
                     _ => {}
                 }
@@ -117,67 +132,57 @@ impl Arms {
         Ok(())
     }
 
+    /// What so many threads can have: a time is less than a hit.
+    fn afforded<'a>(&self, delivery: Delivery<'a>, threads: usize) -> Delivery<'a> {
+        let inherited = self.wanted.len().saturating_mul(delivery.files());
+        let files = inherited.saturating_mul(threads);
+        if files <= self.room_for_times && inherited <= MOST_INHERITED {
+            delivery
+        } else {
+            delivery.without_times()
+        }
+    }
+
     /// Arms a thread that was there before its creator was armed. What it inherited already is left alone.
-    fn arm(&mut self, tid: Tid, outflow: Outflow<'_>) -> Result<(), PerfError> {
+    fn arm(&mut self, tid: Tid, delivery: Delivery<'_>) -> Result<(), PerfError> {
         if self.threads.contains_key(&tid) {
             return Ok(());
         }
-        self.before_notes(|arms| {
-            // Registers are opened in their order: a thread that was created meanwhile has the first of them.
-            let inherited = arms.free.saturating_sub(free_registers(tid)?);
-            arms.open(tid, inherited, outflow)
-        })
+        // Registers are opened in their order, on the processors in theirs: a thread that was created meanwhile has the
+        // first of them.
+        let taken = |free: usize| self.free.saturating_sub(free).min(self.wanted.len());
+        let mut on = BTreeMap::new();
+        for cpu in delivery.cpus() {
+            on.insert(cpu, taken(free_registers_on(cpu, tid)?));
+        }
+        let everywhere = match on.values().min() {
+            Some(least) => *least,
+            None => taken(free_registers(tid)?),
+        };
+        self.open(tid, &Inherited { everywhere, on }, delivery)
     }
 
     /// Arms a thread that is known to have nothing of ours.
-    pub(crate) fn arm_first(&mut self, tid: Tid, outflow: Outflow<'_>) -> Result<(), PerfError> {
-        self.before_notes(|arms| arms.open(tid, 0, outflow))
+    pub(crate) fn arm_first(&mut self, tid: Tid, delivery: Delivery<'_>) -> Result<(), PerfError> {
+        let delivery = self.afforded(delivery, 1);
+        self.open(tid, &Inherited::default(), delivery)
     }
 
-    /// Opens what hits need; where that fails, once more without what notes their times, which must not be in the way.
-    fn before_notes(&mut self, open: impl Fn(&mut Self) -> Result<(), PerfError>) -> Result<(), PerfError> {
-        match open(self) {
-            Err(error) if !error.is_gone() && self.has_notes() => {
-                self.threads.values_mut().for_each(|own| own.notes.clear());
-                self.room_for_notes = 0;
-                open(self)
-            }
-            done => done,
-        }
-    }
-
-    fn has_notes(&self) -> bool {
-        self.threads.values().any(|own| !own.notes.is_empty())
-    }
-
-    fn open(&mut self, tid: Tid, held: usize, outflow: Outflow<'_>) -> Result<(), PerfError> {
-        let open = |wanted: &Wanted, delivery| {
+    fn open(&mut self, tid: Tid, inherited: &Inherited, delivery: Delivery<'_>) -> Result<(), PerfError> {
+        let missing = self.wanted.iter().enumerate().skip(inherited.everywhere);
+        let hits = missing.map(|(register, wanted)| {
             let start = if wanted.armed {
                 Start::Enabled
             } else {
                 Start::Disabled
             };
-            Breakpoint::open(tid, wanted.trigger()?, delivery, Follow::Threads, start)
-        };
-        let inherited = held.min(self.wanted.len());
-        let hits = self.wanted.iter().skip(inherited);
-        let hits = hits.map(|wanted| open(wanted, outflow.hits));
-        let mut own = Own {
+            let missing = |cpu| inherited.is_missing(register, cpu);
+            Breakpoint::open_where(tid, wanted.trigger()?, delivery, Follow::Threads, start, missing)
+        });
+        let own = Own {
             hits: hits.collect::<Result<_, _>>()?,
-            inherited,
-            notes: Vec::new(),
-            notes_inherited: held - inherited,
+            inherited: inherited.everywhere,
         };
-        let events = |own: &Own| own.hits.len() + own.notes.len();
-        let held: usize = self.threads.values().map(events).sum();
-        let has_room = held + 2 * self.wanted.len() <= self.room_for_notes;
-        if let Some(program) = outflow.times.filter(|_| has_room) {
-            let left = self.free.saturating_sub(self.wanted.len());
-            let notes = self.wanted.iter().take(left).skip(own.notes_inherited);
-            // Without a note, the time of its stop is what is known of a hit.
-            let notes = notes.map_while(|wanted| open(wanted, Delivery::Bpf(program)).ok());
-            own.notes = notes.collect();
-        }
         self.threads.insert(tid, own);
         Ok(())
     }
@@ -199,11 +204,6 @@ impl Arms {
             }
         };
         for own in self.threads.values_mut() {
-            let note = register.checked_sub(own.notes_inherited);
-            if let Some(note) = note.and_then(|at| own.notes.get_mut(at)) {
-                // One that stays where it was notes what nobody asks for.
-                let _without_times = set(note);
-            }
             let hit = register.checked_sub(own.inherited);
             let Some(hit) = hit.and_then(|at| own.hits.get_mut(at)) else {
                 continue;
@@ -238,5 +238,21 @@ impl Arms {
     /// Forgets all: an exec has removed them.
     pub(crate) fn clear(&mut self) {
         self.threads.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Inherited;
+
+    #[test]
+    fn whoever_was_created_between_two_processors_lacks_the_second() {
+        let inherited = Inherited {
+            everywhere: 1,
+            on: [(0, 2), (1, 1)].into(),
+        };
+        let missing = |register| [0, 1].map(|cpu| inherited.is_missing(register, cpu));
+        assert_eq!(missing(1), [false, true]);
+        assert_eq!(missing(2), [true, true]);
     }
 }

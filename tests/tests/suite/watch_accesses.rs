@@ -316,16 +316,35 @@ fn of_crowds_that_come_and_go() {
 #[test]
 fn of_crowds_that_write_and_read() {
     let built = Built::c("crowd.c", "O2");
-    let expected = [
+    crowd(&built, "O2", &["mixed"], &mixed(&built));
+}
+
+/// The same at four variables, which takes all registers that there are.
+#[test]
+fn of_crowds_at_four_variables() {
+    let built = Built::c("crowd.c", "O2");
+    let mut expected = mixed(&built);
+    for (key, times) in comments(&built.text, "O2").into_iter().zip([5, 1]) {
+        expected.insert(key, times * CROWD);
+    }
+    let mark = |name| watching::line_of(&built.text, name);
+    expected.insert((mark("@last"), "RW atomic".to_owned()), CROWD);
+    expected.insert((mark("@print"), "R".to_owned()), 2);
+    crowd(&built, "O2", &["total", "count", "mixed", "last"], &expected);
+}
+
+/// The accesses to `mixed` in `crowd.c`.
+fn mixed(built: &Built) -> BTreeMap<(u32, String), u64> {
+    let accesses = [
         ("@mixed-add", "RW atomic"),
         ("@mixed-write", "W"),
         ("@mixed-read", "R"),
     ];
-    let expected = expected.map(|(mark, access)| {
+    let accesses = accesses.map(|(mark, access)| {
         let line = watching::line_of(&built.text, mark);
         ((line, access.to_owned()), 5 * CROWD)
     });
-    crowd(&built, "O2", &["mixed"], &BTreeMap::from(expected));
+    BTreeMap::from(accesses)
 }
 
 /// The threads of `crowd.c`.

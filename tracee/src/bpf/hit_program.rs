@@ -132,7 +132,7 @@ enum KernelHits {
 
 /// What survives calls in the program.
 const CONTEXT: Reg = Reg::R6;
-pub(super) const SCRATCH: Reg = Reg::R7;
+const SCRATCH: Reg = Reg::R7;
 const CONTROL: Reg = Reg::R8;
 const RECORD: Reg = Reg::R9;
 /// What waits on the stack.
@@ -280,7 +280,7 @@ fn copy_registers(code: &mut Assembler, from: Reg) {
 }
 
 /// Who it was, into the scratch register: the process in the upper half, the thread in the lower.
-pub(super) fn who(code: &mut Assembler, namespace: Option<PidNamespace>) {
+fn who(code: &mut Assembler, namespace: Option<PidNamespace>) {
     let mut known = Assembler::label();
     if let Some(namespace) = namespace {
         // The kernel writes thread and process, 32 bits each, to the stack; it fails for a process of a

@@ -6,7 +6,6 @@
 //! - [`HitRing`]: where hits are written to, in one order for all processors, and read from.
 //! - [`HitProgram`]: what writes them, at a breakpoint or at a probe.
 //! - [`ManyProbes`]: probes on many instructions at once.
-//! - [`Moments`]: when the accesses happened that threads stop for.
 //! - [`RawHit`]: a hit: time, thread, registers, and the values of the watched locations.
 
 mod assembler;
@@ -16,7 +15,6 @@ mod hit_program;
 mod hit_ring;
 mod many_probes;
 mod map;
-mod moments;
 mod program;
 mod ring;
 mod syscall;
@@ -26,4 +24,3 @@ pub use hit::{RawHit, Value};
 pub use hit_program::{HitProgram, ProbeRead, Register, STOPPED_BY, Then};
 pub use hit_ring::{HitRing, LOCATIONS, Location};
 pub use many_probes::ManyProbes;
-pub use moments::{Moment, Moments};

@@ -46,7 +46,7 @@ pub(super) fn watchpoints(subject: &Subject) -> Tried {
 
 pub(super) fn stops(subject: &Subject) -> Tried {
     let before = subject.write()?;
-    let breakpoint = open(subject, Delivery::Stop { cookie: 0 })?;
+    let breakpoint = open(subject, Delivery::stop(0))?;
     let after = subject.write()?;
     drop(breakpoint);
     match after.wrapping_sub(before) {

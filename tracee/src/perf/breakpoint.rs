@@ -82,6 +82,9 @@ pub enum Delivery<'a> {
     Stop {
         /// What `si_perf_data` will be.
         cookie: u64,
+        /// Where a sample goes besides, which tells when the access happened: a thread may wait for a processor between
+        /// its access and its stop.
+        times: Option<&'a Rings>,
     },
     /// The program writes a record; the thread goes on.
     Bpf(&'a HitProgram),
@@ -89,6 +92,44 @@ pub enum Delivery<'a> {
     Ring(&'a Rings),
     /// Nothing but counting: what a trap costs by itself.
     Silent,
+}
+
+impl<'a> Delivery<'a> {
+    /// A stop, and no word about when it happened.
+    #[must_use]
+    pub fn stop(cookie: u64) -> Self {
+        Self::Stop { cookie, times: None }
+    }
+
+    /// The rings of the processors, where each has an event of its own: an inherited event can only write to the ring of
+    /// one processor.
+    pub(super) fn rings(&self) -> Option<&'a Rings> {
+        match self {
+            Self::Ring(rings) => Some(rings),
+            Self::Stop { times, .. } => *times,
+            Self::Bpf(_) | Self::Silent => None,
+        }
+    }
+
+    /// The processors, where each has an event of its own.
+    pub fn cpus(&self) -> impl Iterator<Item = u32> {
+        self.rings().into_iter().flat_map(Rings::cpus)
+    }
+
+    /// How many files a breakpoint takes.
+    #[must_use]
+    pub fn files(&self) -> usize {
+        self.cpus().count().max(1)
+    }
+
+    /// The same without a word about when it happened.
+    #[must_use]
+    pub fn without_times(self) -> Self {
+        match self {
+            Self::Stop { cookie, .. } => Self::stop(cookie),
+            other => other,
+        }
+    }
 }
 
 /// Who inherits a breakpoint.
@@ -116,8 +157,7 @@ pub enum Start {
 #[derive(Debug)]
 pub struct Breakpoint {
     tid: Tid,
-    /// One event; with a ring, one for each processor (an inherited event can only write to a ring of its own
-    /// processor).
+    /// One event; with rings, one for each processor.
     events: Vec<Event>,
 }
 
@@ -135,10 +175,27 @@ impl Breakpoint {
         start: Start,
     ) -> Result<Self, PerfError> {
         let attr = attributes(PERF_TYPE_BREAKPOINT, 0);
-        Self::open_with(attr, tid, trigger, delivery, follow, start)
+        Self::open_with(attr, tid, trigger, delivery, follow, start, |_| true)
     }
 
-    /// The same, also for accesses that the kernel makes in the thread's system calls: `read` into a buffer,
+    /// The same, for a thread that has inherited it on some processors: where the breakpoint has an event for each, a
+    /// thread that was created while they were opened has those of the first.
+    ///
+    /// # Errors
+    /// As for `open`.
+    pub fn open_where(
+        tid: Tid,
+        trigger: Trigger,
+        delivery: Delivery<'_>,
+        follow: Follow,
+        start: Start,
+        missing: impl Fn(u32) -> bool,
+    ) -> Result<Self, PerfError> {
+        let attr = attributes(PERF_TYPE_BREAKPOINT, 0);
+        Self::open_with(attr, tid, trigger, delivery, follow, start, missing)
+    }
+
+    /// The same as `open`, also for accesses that the kernel makes in the thread's system calls: `read` into a buffer,
     /// `futex` on a lock. The kernel may copy in pieces, as small as bytes, each of them a hit; a stop comes
     /// once, when the system call returns. A program and a ring tell the registers at the system call; a
     /// ring's [`super::Sample::ip`] is the kernel's.
@@ -154,7 +211,7 @@ impl Breakpoint {
     ) -> Result<Self, PerfError> {
         let mut attr = attributes(PERF_TYPE_BREAKPOINT, 0);
         attr.set_exclude_kernel(0);
-        Self::open_with(attr, tid, trigger, delivery, follow, start)
+        Self::open_with(attr, tid, trigger, delivery, follow, start, |_| true)
     }
 
     fn open_with(
@@ -164,6 +221,7 @@ impl Breakpoint {
         delivery: Delivery<'_>,
         follow: Follow,
         start: Start,
+        missing: impl Fn(u32) -> bool,
     ) -> Result<Self, PerfError> {
         trigger.put_into(&mut attr);
         attr.set_disabled((start == Start::Disabled).into());
@@ -173,34 +231,35 @@ impl Breakpoint {
         if !matches!(delivery, Delivery::Silent) {
             attr.__bindgen_anon_1.sample_period = 1;
         }
-        if let Delivery::Stop { cookie } = delivery {
+        if let Delivery::Stop { cookie, .. } = delivery {
             attr.set_sigtrap(1);
             attr.sig_data = cookie;
         }
         // Nothing may hit before its consumer is connected.
-        let late = matches!(delivery, Delivery::Bpf(_) | Delivery::Ring(_)) && start == Start::Enabled;
+        let consumed = matches!(delivery, Delivery::Bpf(_)) || delivery.rings().is_some();
+        let late = consumed && start == Start::Enabled;
         if late {
             attr.set_disabled(1);
         }
         let open = |cpu| Event::open(attr, Whose::Thread(tid), cpu).map_err(|error| refused(tid, error));
-        let events = match delivery {
-            Delivery::Stop { .. } | Delivery::Silent => vec![open(None)?],
-            Delivery::Bpf(program) => {
-                let event = open(None)?;
-                event
-                    .set_program(program.fd())
-                    .map_err(PerfError::system("connecting a BPF program to a breakpoint"))?;
-                vec![event]
-            }
-            Delivery::Ring(rings) => {
+        let events = match (delivery.rings(), delivery) {
+            (Some(rings), _) => {
                 let mut events = Vec::new();
-                for cpu in rings.cpus() {
+                for cpu in rings.cpus().filter(|cpu| missing(*cpu)) {
                     let event = open(Some(cpu))?;
                     rings.take_in(&event, cpu)?;
                     events.push(event);
                 }
                 events
             }
+            (None, Delivery::Bpf(program)) => {
+                let event = open(None)?;
+                event
+                    .set_program(program.fd())
+                    .map_err(PerfError::system("connecting a BPF program to a breakpoint"))?;
+                vec![event]
+            }
+            (None, _) => vec![open(None)?],
         };
         let mut breakpoint = Self { tid, events };
         if late {
@@ -274,21 +333,36 @@ impl Breakpoint {
     }
 }
 
-/// How many debug registers of a thread nobody holds. Tells whether a new thread inherited breakpoints: the
-/// kernel counts registers by thread.
+/// How many debug registers of a thread nobody holds, on the processor where that is least. Tells whether a new thread
+/// inherited breakpoints: the kernel counts registers by thread and processor.
 ///
 /// # Errors
 /// When the thread is gone or may not be looked at.
 pub fn free_registers(tid: Tid) -> Result<usize, PerfError> {
+    free(tid, None)
+}
+
+/// The same on one processor.
+///
+/// # Errors
+/// When the thread is gone or may not be looked at.
+pub fn free_registers_on(cpu: u32, tid: Tid) -> Result<usize, PerfError> {
+    free(tid, Some(cpu))
+}
+
+fn free(tid: Tid, cpu: Option<u32>) -> Result<usize, PerfError> {
     /// Never touched, as the breakpoints stay disabled.
     const ANYWHERE: Trigger = Trigger::Write(Range {
         addr: RunAddr(0x1000),
         len: 1,
     });
+    let mut attr = attributes(PERF_TYPE_BREAKPOINT, 0);
+    ANYWHERE.put_into(&mut attr);
+    attr.set_disabled(1);
     let mut held = Vec::new();
     while held.len() < DEBUG_REGISTERS {
-        match Breakpoint::open(tid, ANYWHERE, Delivery::Silent, Follow::Nobody, Start::Disabled) {
-            Ok(breakpoint) => held.push(breakpoint),
+        match Event::open(attr, Whose::Thread(tid), cpu).map_err(|error| refused(tid, error)) {
+            Ok(event) => held.push(event),
             Err(PerfError::NoRegister { .. }) => break,
             Err(other) => return Err(other),
         }

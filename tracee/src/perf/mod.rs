@@ -20,7 +20,9 @@ mod rings;
 mod sideband;
 mod uprobe;
 
-pub use breakpoint::{Breakpoint, DEBUG_REGISTERS, Delivery, Follow, Range, Start, Trigger, free_registers};
+pub use breakpoint::{
+    Breakpoint, DEBUG_REGISTERS, Delivery, Follow, Range, Start, Trigger, free_registers, free_registers_on,
+};
 pub use error::PerfError;
 pub(crate) use event::try_open_pmu;
 pub use file_limit::{FileLimit, original_file_limit};

@@ -83,7 +83,7 @@ impl Rings {
     }
 
     /// The processors, each with a ring.
-    pub(super) fn cpus(&self) -> impl Iterator<Item = u32> {
+    pub fn cpus(&self) -> impl Iterator<Item = u32> {
         self.rings.iter().map(|ring| ring.cpu)
     }
 

@@ -87,29 +87,30 @@ impl Uprobe {
             ProbeTarget::Everybody => Whose::All,
         };
         let open = |cpu| Event::open(attr, whose, cpu).map_err(|error| refused(file, offset, whose, error));
+        let rings = delivery.rings();
         let cpus = match (delivery, target) {
-            (Delivery::Ring(rings), _) => rings.cpus().map(Some).collect(),
-            // An event that is everybody's is one processor's.
-            (Delivery::Silent, ProbeTarget::Everybody) => every_cpu()?,
-            // But one is enough to have a program run on all of them.
-            (Delivery::Bpf(_), ProbeTarget::Everybody) => every_cpu()?.into_iter().take(1).collect(),
             (Delivery::Stop { .. }, ProbeTarget::Everybody) => {
                 return Err(PerfError::NotSupported {
                     what: "stopping whoever reaches a probe".to_owned(),
                     remedy: "name the thread",
                 });
             }
-            _ => vec![None],
+            // An event that is everybody's is one processor's.
+            (Delivery::Silent, ProbeTarget::Everybody) => every_cpu()?,
+            // But one is enough to have a program run on all of them.
+            (Delivery::Bpf(_), ProbeTarget::Everybody) => every_cpu()?.into_iter().take(1).collect(),
+            _ => rings.map_or_else(|| vec![None], |rings| rings.cpus().map(Some).collect()),
         };
         let mut events = Vec::new();
         for cpu in cpus {
             let mut event = open(cpu)?;
-            match (delivery, cpu) {
-                (Delivery::Bpf(program), _) => event
+            if let Delivery::Bpf(program) = delivery {
+                event
                     .set_program(program.fd())
-                    .map_err(PerfError::system("connecting a BPF program to a probe"))?,
-                (Delivery::Ring(rings), Some(cpu)) => rings.take_in(&event, cpu)?,
-                _ => {}
+                    .map_err(PerfError::system("connecting a BPF program to a probe"))?;
+            }
+            if let (Some(rings), Some(cpu)) = (rings, cpu) {
+                rings.take_in(&event, cpu)?;
             }
             event.enable().map_err(PerfError::system("enabling a probe"))?;
             events.push(event);
@@ -201,7 +202,7 @@ fn probe_attributes(
     if !matches!(delivery, Delivery::Silent) {
         attr.__bindgen_anon_1.sample_period = 1;
     }
-    if let Delivery::Stop { cookie } = delivery {
+    if let Delivery::Stop { cookie, .. } = delivery {
         attr.set_sigtrap(1);
         attr.set_remove_on_exec(1);
         attr.sig_data = cookie;

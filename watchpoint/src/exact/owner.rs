@@ -129,28 +129,18 @@ pub(crate) enum Outlet {
     Rings(Arc<Mutex<Rings>>),
 }
 
-/// What the events of a register are connected to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Outflow<'a> {
-    pub(crate) hits: Delivery<'a>,
-    /// What notes when they happened, if hits do not tell it themselves.
-    pub(crate) times: Option<&'a HitProgram>,
-}
-
 impl Outlet {
     /// Does something that needs what events are connected to.
-    pub(crate) fn with<T>(&self, act: impl FnOnce(Outflow<'_>) -> T) -> T {
-        let alone = |hits| Outflow { hits, times: None };
+    pub(crate) fn with<T>(&self, act: impl FnOnce(Delivery<'_>) -> T) -> T {
         match self {
             Self::Stops(times) => times.with(|times| {
                 let cookie = watch_cookie();
-                let hits = Delivery::Stop { cookie };
-                act(Outflow { hits, times })
+                act(Delivery::Stop { cookie, times })
             }),
-            Self::Program(program) => act(alone(Delivery::Bpf(program))),
+            Self::Program(program) => act(Delivery::Bpf(program)),
             Self::Rings(rings) => {
                 let rings = rings.lock().unwrap_or_else(PoisonError::into_inner);
-                act(alone(Delivery::Ring(&rings)))
+                act(Delivery::Ring(&rings))
             }
         }
     }
@@ -166,7 +156,7 @@ pub(crate) struct PerfOwner {
 impl<Kind> Owner<Kind> for PerfOwner {
     fn arm_first(&mut self, _: &mut Tracer<Kind>, tid: Tid) -> Result<(), WatchError> {
         let arms = &mut self.arms;
-        Ok(self.outlet.with(|outflow| arms.arm_first(tid, outflow))?)
+        Ok(self.outlet.with(|delivery| arms.arm_first(tid, delivery))?)
     }
 
     /// It has inherited: whoever could create it was armed before.

@@ -124,9 +124,7 @@ impl Drop for Probes {
 }
 
 fn open(tid: Tid, point: &Point) -> Result<Option<(ProbeId, Uprobe)>, PerfError> {
-    let delivery = Delivery::Stop {
-        cookie: probe_cookie(point.what),
-    };
+    let delivery = Delivery::stop(probe_cookie(point.what));
     let target = ProbeTarget::Thread(tid);
     match Uprobe::open(&point.file, point.offset, ProbeEnd::Entry, target, delivery) {
         Ok(probe) => Ok(Some((point.what, probe))),

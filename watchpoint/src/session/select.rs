@@ -96,7 +96,7 @@ fn launch_best(launch: Launch, locations: Vec<WatchSpec>) -> Result<Selected, Wa
 fn can_stop_at_hits() -> Result<(), PerfError> {
     use tracee::perf::{Breakpoint, Delivery, Follow, Range, Start, Trigger};
     let nowhere = Trigger::Write(Range::new(program::RunAddr(0x1000), 1)?);
-    let delivery = Delivery::Stop { cookie: 0 };
+    let delivery = Delivery::stop(0);
     let tid = tracee::Tid::this();
     Breakpoint::open(tid, nowhere, delivery, Follow::Threads, Start::Disabled).map(|_| ())
 }

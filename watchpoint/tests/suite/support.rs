@@ -14,7 +14,7 @@ use tracee::perf::{Breakpoint, Delivery, Follow, Range, Start, Trigger};
 pub fn can_watch() -> bool {
     let nowhere = || Range::new(program::RunAddr(0x1000), 1).map(Trigger::Write);
     let breakpoint = nowhere().and_then(|nowhere| {
-        let delivery = Delivery::Stop { cookie: 0 };
+        let delivery = Delivery::stop(0);
         Breakpoint::open(Tid::this(), nowhere, delivery, Follow::Threads, Start::Disabled)
     });
     let program = HitRing::new(4096, 8).and_then(|ring| HitProgram::for_breakpoints(&ring, 0));
