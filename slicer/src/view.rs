@@ -2,6 +2,7 @@
 //! each worked out once and only when asked for.
 
 use std::cell::OnceCell;
+use std::ops::Range;
 use std::sync::Arc;
 
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic};
@@ -235,9 +236,9 @@ impl<'p, 'a> FunctionView<'p, 'a> {
         wanted.overlap(&access.place, access.width)
     }
 
-    /// Where the local variable ends that a stack offset is in, as the debug information has it at `at`.
+    /// The stack offsets of the local variable that one is in, as the debug information has it at `at`.
     #[must_use]
-    pub fn frame_object_end(&self, at: InstrIx, offset: i64) -> Option<i64> {
+    pub fn frame_object(&self, at: InstrIx, offset: i64) -> Option<Range<i64>> {
         let sources = self.module.sources();
         let variables = sources.variables_at(self.pc(at)?.addr);
         let state = self.state_before(at)?;
@@ -252,8 +253,8 @@ impl<'p, 'a> FunctionView<'p, 'a> {
                 _ => return None,
             };
             let size = i64::try_from(sources.ty(variable.ty?).size()?).ok()?;
-            let end = start.checked_add(size)?;
-            (start..end).contains(&offset).then_some(end)
+            let object = start..start.checked_add(size)?;
+            object.contains(&offset).then_some(object)
         })
     }
 }

@@ -27,9 +27,17 @@ fn tests(value: u64, width: u32, shape: Shape) -> Option<Test> {
     match shape {
         // An address and a fraction are each run's own.
         Shape::Pointer | Shape::Float => None,
+        Shape::Unknown if can_be_address(value) => None,
         Shape::Signed if value >> (bits - 1) == 1 => Some(Test::Negative),
         _ => Some(Test::Is(value)),
     }
+}
+
+/// Whether a number whose type nobody knows is as large as addresses of programs and libraries are.
+fn can_be_address(value: u64) -> bool {
+    const LOWEST: u64 = 1 << 32;
+    const END_OF_USER_SPACE: u64 = 1 << 47;
+    (LOWEST..END_OF_USER_SPACE).contains(&value)
 }
 
 #[derive(Default)]
@@ -86,5 +94,19 @@ pub(crate) fn find(catalogue: &Catalogue, run: &Run, roles: &[u16], out: &mut im
             };
             out.found(predictor, &[event], true);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_be_an_address_is_no_number_of_unknown_type() {
+        const HEAP: u64 = 0x5620_1122_3340;
+        assert_eq!(tests(HEAP, 8, Shape::Unknown), None);
+        assert_eq!(tests(HEAP, 8, Shape::Unsigned), Some(Test::Is(HEAP)));
+        assert_eq!(tests(7, 8, Shape::Unknown), Some(Test::Is(7)));
+        assert_eq!(tests(0, 8, Shape::Unknown), Some(Test::Zero));
     }
 }

@@ -232,12 +232,12 @@ fn lent_through(view: &FunctionView<'_, '_>, call: InstrIx, wanted: (Base, i64, 
     // counts: the registers after the last argument still hold what the arguments were made from.
     let (argument, at) = pointers.min_by_key(|&(_, at)| Reverse(at))?;
     let distance = offset.checked_sub(at)?;
-    let end = if base == Base::Entry(Gpr::RSP) {
-        view.frame_object_end(call, at)
+    let object = if base == Base::Entry(Gpr::RSP) {
+        view.frame_object(call, at)
     } else {
         None
     };
-    let within = end.map_or(distance < UNKNOWN_SIZE, |end| offset < end);
+    let within = object.map_or(distance < UNKNOWN_SIZE, |object| offset < object.end);
     within.then_some(Definition::Lent {
         call,
         argument,

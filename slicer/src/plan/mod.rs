@@ -15,6 +15,7 @@ use program::{FunctionRef, Pc, Program};
 use crate::cfg::{of_flow, with_exceptions};
 use crate::dependence::passed::Library;
 use crate::dominance::{DomTree, PostDomTree};
+use crate::threads::ThreadModel;
 use crate::view::FunctionView;
 pub use ranges::{PcRange, merge};
 pub use watch::{AddressExpr, Early, WatchSite};
@@ -72,6 +73,7 @@ pub struct TrackedInstruction {
 pub struct Planner<'l, 'p, 'a> {
     program: &'p Program<'a>,
     library: &'l Library<'p, 'a>,
+    threads: &'l ThreadModel<'p, 'a>,
     locks: bool,
     plan: Plan,
     /// With the statement that each is for.
@@ -82,10 +84,16 @@ impl<'l, 'p, 'a> Planner<'l, 'p, 'a> {
     /// For a program. Locks are watched where the failure is about them (`locks`): who waits for one has it in his hands all
     /// the time otherwise, and it tells nothing.
     #[must_use]
-    pub fn new(program: &'p Program<'a>, library: &'l Library<'p, 'a>, locks: bool) -> Self {
+    pub fn new(
+        program: &'p Program<'a>,
+        library: &'l Library<'p, 'a>,
+        threads: &'l ThreadModel<'p, 'a>,
+        locks: bool,
+    ) -> Self {
         Self {
             program,
             library,
+            threads,
             locks,
             plan: Plan::default(),
             sites: Vec::new(),
@@ -138,6 +146,7 @@ impl<'l, 'p, 'a> Planner<'l, 'p, 'a> {
         let function = watch::Function {
             module,
             flow,
+            shared: &|offset| self.threads.shared_frame(&view).contains(offset),
             values: &view.values,
             constants: &constants,
             cfg: &cfg,

@@ -41,6 +41,11 @@ pub enum Early {
         /// Added to it.
         offset: i64,
     },
+    /// When the function is entered: its frame has a place for what other threads are given. Nobody has it before.
+    Frame {
+        /// From the stack pointer at the function's entry.
+        offset: i64,
+    },
     /// When a call returns: its result plus an offset. An allocation, often.
     Result {
         /// The call.
@@ -105,6 +110,8 @@ impl WatchSite {
 pub(super) struct Function<'f> {
     pub module: ModuleId,
     pub flow: &'f FlowGraph,
+    /// Whether other threads may use what is at an offset of the frame.
+    pub shared: &'f dyn Fn(i64) -> bool,
     pub values: &'f Values,
     pub constants: Constants<'f>,
     pub cfg: &'f Cfg,
@@ -112,8 +119,9 @@ pub(super) struct Function<'f> {
 }
 
 impl Function<'_> {
-    /// The watch sites of one instruction: its accesses to memory that other threads may share. The stack
-    /// and thread-local storage are this thread's own; what a `rep` instruction covers is not known before.
+    /// The watch sites of one instruction: its accesses to memory that other threads may share. The stack, but for what
+    /// the function gives away, and thread-local storage are this thread's own; what a `rep` instruction covers is not
+    /// known before.
     pub(super) fn sites(&self, ix: InstrIx) -> Vec<WatchSite> {
         let Some(instruction) = self.flow.instruction(ix) else {
             return Vec::new();
@@ -121,7 +129,7 @@ impl Function<'_> {
         let shared = accesses(instruction).filter(|access| {
             let own_stack = self
                 .base_value(ix, access)
-                .is_some_and(|value| value.stack_offset().is_some());
+                .is_some_and(|value| self.is_own(access, value));
             access.operand != Operand::Stack && access.segment.is_none() && access.width > 0 && !own_stack
         });
         shared.filter_map(|access| self.site(ix, &access)).collect()
@@ -140,7 +148,7 @@ impl Function<'_> {
             operand: Operand::Explicit,
         };
         let value = self.base_value(call, &access)?;
-        if value.stack_offset().is_some() {
+        if self.is_own(&access, value) {
             return None;
         }
         let argument = Argument {
@@ -152,6 +160,13 @@ impl Function<'_> {
             passed: Some(argument),
             ..site
         })
+    }
+
+    /// Whether an access is to a part of the frame that nobody else has. An element of an array there is the thread's own
+    /// as far as is known: which one it is, nobody can tell when the function is entered.
+    fn is_own(&self, access: &Access, address: Value) -> bool {
+        let offset = address.stack_offset();
+        offset.is_some_and(|offset| access.index.is_some() || !(self.shared)(offset))
     }
 
     fn site(&self, ix: InstrIx, access: &Access) -> Option<WatchSite> {
@@ -216,6 +231,7 @@ impl Function<'_> {
 
     fn early(&self, base: Base, offset: i64) -> Option<Early> {
         match base {
+            Base::Entry(Gpr::RSP) => Some(Early::Frame { offset }),
             Base::Entry(gpr) => {
                 let early = Early::Argument {
                     register: gpr,

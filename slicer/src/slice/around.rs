@@ -56,6 +56,11 @@ impl<'p, 'a> Around<'p, 'a> {
         }
     }
 
+    /// The threads of the program.
+    pub(super) fn threads(&self) -> &ThreadModel<'p, 'a> {
+        &self.threads
+    }
+
     fn calls(&self) -> &Rc<ProgramCalls<'p, 'a>> {
         self.calls
             .get_or_init(|| Rc::new(ProgramCalls::new(self.program, Rc::clone(&self.threads))))

@@ -149,7 +149,7 @@ impl<'p, 'a> Slice<'p, 'a> {
                 by_function.entry(function).or_default().push((number, ix));
             }
         }
-        let mut planner = Planner::new(self.program, &self.library, self.locks);
+        let mut planner = Planner::new(self.program, &self.library, self.around.threads(), self.locks);
         for (function, mut tracked) in by_function {
             tracked.sort_unstable();
             tracked.dedup();

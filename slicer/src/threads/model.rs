@@ -2,6 +2,7 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 
 use program::code::{AddressTaken, InstrIx};
 use program::elf::{ImportId, Pointer};
@@ -9,6 +10,7 @@ use program::values::Gpr;
 use program::{FunctionRef, LinkAddr, Pc, Program};
 
 use super::candidates::{self, Below, Ways};
+use super::frames::SharedFrame;
 use super::look::{Look, Looked};
 use super::names::{self, CreationKind};
 use super::tables::{Style, routine_before};
@@ -57,6 +59,7 @@ pub struct ThreadModel<'p, 'a> {
     calls: OnceCell<Vec<Creating>>,
     all: OnceCell<Vec<CreationSite>>,
     creators: RefCell<HashMap<FunctionRef, Vec<CreationSite>>>,
+    pub(super) frames: RefCell<HashMap<FunctionRef, Rc<SharedFrame>>>,
 }
 
 fn sorted(mut sites: Vec<CreationSite>) -> Vec<CreationSite> {
@@ -83,6 +86,7 @@ impl<'p, 'a> ThreadModel<'p, 'a> {
             calls: OnceCell::new(),
             all: OnceCell::new(),
             creators: RefCell::default(),
+            frames: RefCell::default(),
         }
     }
 

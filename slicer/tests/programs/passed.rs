@@ -4,6 +4,7 @@ use program::code::{AccessKind, InstrIx};
 use program::values::Gpr;
 use slicer::dependence::passed::{Library, Passed};
 use slicer::plan::{AddressExpr, Early, Planner, WatchSite};
+use slicer::threads::ThreadModel;
 use slicer::view::FunctionView;
 
 use super::common::{Language, function, program};
@@ -43,12 +44,12 @@ fn passed(
     let program = program(name, language, 0, source);
     let id = function(program, of);
     let view = FunctionView::new(program.module(id.module).unwrap(), id);
-    let library = Library::new(program);
+    let (library, threads) = (Library::new(program), ThreadModel::new(program));
     let calls = (0..u32::try_from(view.flow.instructions.len()).unwrap()).map(InstrIx);
     let mut found = Vec::new();
     for ix in calls {
         for passed in &*library.accesses(&view, ix) {
-            let mut planner = Planner::new(program, &library, locks);
+            let mut planner = Planner::new(program, &library, &threads, locks);
             planner.add(id, &[(0, ix)]);
             let sites = planner.finish().watch_sites;
             let is_it = |site: &&WatchSite| {

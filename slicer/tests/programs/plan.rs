@@ -6,6 +6,8 @@ use slicer::cfg::of_flow;
 use slicer::dependence::passed::Library;
 use slicer::dominance::{DomTree, PostDomTree};
 use slicer::plan::{AddressExpr, Early, Plan, Planner};
+use slicer::threads::ThreadModel;
+use slicer::view::FunctionView;
 
 use super::common::{Language, function, program};
 
@@ -78,8 +80,8 @@ fn plan(level: u8, lines: &[&str]) -> Planned {
         .iter()
         .map(|(_, ix)| flow.block_of(*ix).unwrap().0 as usize)
         .collect();
-    let library = Library::new(program);
-    let mut planner = Planner::new(program, &library, false);
+    let (library, threads) = (Library::new(program), ThreadModel::new(program));
+    let mut planner = Planner::new(program, &library, &threads, false);
     planner.add(id, &tracked);
     Planned {
         plan: planner.finish(),
@@ -228,5 +230,78 @@ fn a_field_is_armed_where_its_base_is_final() {
             assert!(before.dominates(arm, access), "-O{level}: {site:?}");
             assert!(arm != access || arm_ix <= access_ix, "-O{level}: {site:?}");
         }
+    }
+}
+
+const FRAMES: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+
+struct tally { long sum, spare; };
+
+static void *add(void *argument) {
+    ((struct tally *)argument)->sum++;
+    return NULL;
+}
+
+__attribute__((noinline)) void start(pthread_t *thread, struct tally *tally) {
+    pthread_create(thread, NULL, add, tally);
+}
+
+__attribute__((noinline)) long alone(void) {
+    struct tally tally = {0, 0};
+    add(&tally);
+    return tally.sum;
+}
+
+__attribute__((noinline)) long passes_on(void) {
+    pthread_t thread;
+    struct tally tally = {0, 0};
+    volatile long kept = 1;
+    start(&thread, &tally);
+    pthread_join(thread, NULL);
+    return tally.spare + tally.sum + kept;
+}
+
+int main(void) {
+    pthread_t thread;
+    struct tally tally = {0, 0};
+    volatile long kept = 1;
+    pthread_create(&thread, NULL, add, &tally);
+    pthread_join(thread, NULL);
+    printf("%ld %ld %ld\n", tally.sum + kept, alone(), passes_on());
+    return tally.spare != 0;
+}
+"#;
+
+/// How many places in the frame of a function are watched.
+fn watched_in_frame(level: u8, name: &str) -> usize {
+    let program = program("frames", Language::C, level, FRAMES);
+    let id = function(program, name);
+    let view = FunctionView::new(program.module(id.module).unwrap(), id);
+    let all = (0..u32::try_from(view.flow.instructions.len()).unwrap()).map(|ix| (0, InstrIx(ix)));
+    let (library, threads) = (Library::new(program), ThreadModel::new(program));
+    let mut planner = Planner::new(program, &library, &threads, false);
+    planner.add(id, &all.collect::<Vec<_>>());
+    let places = planner
+        .finish()
+        .watch_sites
+        .into_iter()
+        .filter_map(|site| match site.early {
+            Some(Early::Frame { offset }) => Some(offset),
+            _ => None,
+        });
+    places.collect::<std::collections::BTreeSet<i64>>().len()
+}
+
+/// What a function gives to threads is not its own although it is in its frame; everything else is.
+#[test]
+fn what_threads_are_given_of_a_frame_is_watched() {
+    // The two members of `tally`, and `thread`; `kept` is nobody's else.
+    let given = 2..=3;
+    for level in [0, 2] {
+        assert!(given.contains(&watched_in_frame(level, "main")), "-O{level}");
+        assert!(given.contains(&watched_in_frame(level, "passes_on")), "-O{level}");
+        assert_eq!(watched_in_frame(level, "alone"), 0, "-O{level}");
     }
 }

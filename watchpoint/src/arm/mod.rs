@@ -1,7 +1,7 @@
 //! From the watch sites of a plan to locations and the places in the code where their addresses are known.
 //!
 //! A write that came before the arming is a write never seen, so an address is looked for where it is known first:
-//! a static one at start; the result of a call when that returns, or where it was allocated; a thread's argument where
+//! a static one at start; a place in a frame at its function's entry; the result of a call when that returns, or where it was allocated; a thread's argument where
 //! the thread is created, or where what it points to was allocated; a parameter at the function's entry; what a global points to
 //! whenever that is written. The place just before
 //! the access is always among the probes of a site: there the register moves to the address that is used now.
@@ -53,7 +53,7 @@ fn key(site: &WatchSite, spec: &WatchSpec, program: &Program<'_>) -> String {
     match (&spec.address, site.early, program.function_at(site.access)) {
         (
             Address::Probed(_),
-            Some(early @ (Early::Argument { .. } | Early::Result { .. })),
+            Some(early @ (Early::Argument { .. } | Early::Frame { .. } | Early::Result { .. })),
             Some(function),
         ) => {
             format!("{function:?} {early:?} {}", spec.len)
@@ -125,6 +125,11 @@ fn address(site: &WatchSite, points: &Points<'_, '_>, origins: &Origins<'_, '_, 
                 });
             }
             probes.extend(found.probes);
+        }
+        // Whatever the function does to it comes after its entry, and the thread that owns the frame is no stranger to it.
+        Some(Early::Frame { offset }) => {
+            let entered = origins.of_frame(site.access, offset)?;
+            return Some(Address::Probed(vec![entered]));
         }
         Some(Early::Result { call, offset }) => {
             probes.extend(origins.of_result(call, offset));

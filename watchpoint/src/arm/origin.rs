@@ -94,6 +94,13 @@ impl<'o, 'p, 'a> Origins<'o, 'p, 'a> {
         found.givers
     }
 
+    /// Where the frame of the function around `access` is known, of which an offset is watched.
+    pub(super) fn of_frame(&self, access: Pc, offset: i64) -> Option<Probe> {
+        let function = self.program.function_at(access)?;
+        let view = self.view(self.program.module(access.module)?, function);
+        self.points.in_frame(&view, offset)
+    }
+
     /// Where what a call returns was allocated, plus an offset.
     pub(super) fn of_result(&self, call: Pc, offset: i64) -> Vec<Probe> {
         let mut probes = Vec::new();
@@ -180,7 +187,8 @@ impl<'o, 'p, 'a> Origins<'o, 'p, 'a> {
         }
     }
 
-    /// Follows a value to where it comes from, if that is a call or a parameter of the function.
+    /// Follows a value to where it comes from, if that is a call, a parameter of the function, or what it shares of its
+    /// frame.
     fn is_followed(
         &self,
         view: &FunctionView<'p, 'a>,
@@ -199,7 +207,14 @@ impl<'o, 'p, 'a> Origins<'o, 'p, 'a> {
             Value::Sum(Base::Entry(register), offset) if Gpr::ARGUMENTS.contains(&register) && depth > 0 => {
                 self.trace(view.id, register, offset, depth - 1, found);
             }
-            _ => return false,
+            _ => {
+                let shared = |offset: &i64| self.threads.shared_frame(view).contains(*offset);
+                let Some(offset) = value.stack_offset().filter(shared) else {
+                    return false;
+                };
+                found.others = true;
+                found.probes.extend(self.points.in_frame(view, offset));
+            }
         }
         true
     }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use iced_x86::{FlowControl, Instruction, Register};
 use program::code::{FlowGraph, InstrIx, Target};
+use program::values::Gpr;
 use program::{FunctionRef, LinkAddr, ModuleId, Pc, Program};
+use slicer::view::FunctionView;
 
 use crate::access::keeps;
 use crate::watcher::{Expression, Probe};
@@ -77,6 +79,22 @@ impl<'p, 'a> Points<'p, 'a> {
             offset: segments.to_file_offset(probed)?,
             expression,
             late,
+        })
+    }
+
+    /// Where a function has been entered and a place in its frame is known, before anybody can have used it.
+    pub(super) fn in_frame(&self, view: &FunctionView<'_, '_>, offset: i64) -> Option<Probe> {
+        let entry = view.flow.block(view.flow.entry?)?;
+        entry.instrs.clone().map(InstrIx).find_map(|ix| {
+            let depth = view.state_before(ix)?.get(Gpr::RSP).stack_offset()?;
+            let instruction = view.instruction(ix)?;
+            let stays = leaves(instruction, &[Register::RSP]) && takes_probe(instruction);
+            let expression = Expression {
+                base: Some(Register::RSP),
+                index: None,
+                disp: offset.checked_sub(depth)?,
+            };
+            stays.then(|| self.at(view.pc(ix)?, expression, false))?
         })
     }
 

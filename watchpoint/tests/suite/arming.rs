@@ -179,8 +179,8 @@ fn plan(model: &Model<'static>, name: &str) -> Plan {
     let tracked: Vec<(u32, InstrIx)> = (0..u32::try_from(flow.instructions.len()).expect("few"))
         .map(|ix| (0, InstrIx(ix)))
         .collect();
-    let library = Library::new(model);
-    let mut planner = Planner::new(model, &library, false);
+    let (library, threads) = (Library::new(model), ThreadModel::new(model));
+    let mut planner = Planner::new(model, &library, &threads, false);
     planner.add(id, &tracked);
     planner.finish()
 }
