@@ -195,9 +195,9 @@ impl<'m, 'a> Namer<'m, 'a> {
 
     fn in_frame(&self, ix: InstrIx, wanted: Wanted) -> Option<Lvalue<'m, 'a>> {
         let scope = self.scope(ix);
-        let found = scope.iter().flat_map(|variable| {
-            let wanted = &wanted;
-            variable.pieces.iter().filter_map(move |piece| {
+        let mut found: Vec<(u64, usize, Lvalue<'m, 'a>)> = Vec::new();
+        for variable in scope.iter() {
+            found.extend(variable.pieces.iter().filter_map(|piece| {
                 let Where::Memory(start) = piece.at else {
                     return None;
                 };
@@ -206,10 +206,14 @@ impl<'m, 'a> Namer<'m, 'a> {
                 let mut wanted = wanted.clone();
                 wanted.offset = into.checked_add(i64::try_from(piece.offset).ok()?)?;
                 let part = Lvalue::variable(variable).part(wanted).filter(|_| inside)?;
-                Some((variable.frame, part))
-            })
-        });
-        only_innermost(found)
+                Some((piece.size, variable.frame, part))
+            }));
+        }
+        // Two variables are in one place when the compiler found that one is a copy of a part of the other, as `n` is in
+        // `long n = queue.length;`: the memory is the other's.
+        let largest = found.iter().map(|(size, ..)| *size).max()?;
+        let found = found.into_iter().filter(|(size, ..)| *size == largest);
+        only_innermost(found.map(|(_, frame, part)| (frame, part)))
     }
 
     fn in_module(&self, ix: InstrIx, wanted: Wanted) -> Option<Lvalue<'m, 'a>> {

@@ -199,6 +199,27 @@ fn a_race_in_a_shared_library() {
     assert_eq!(loaded["failure"]["statement"]["function"], "pool_use");
 }
 
+/// What threads share is in the frame of the one that created them, which finds it wrong in the end.
+#[test]
+fn a_lost_update_to_what_is_in_mains_frame() {
+    let strange = Strange::of("till.cc");
+    for level in ["-O0", "-O2"] {
+        strange.compile(&["g++", level, "-g", "-pthread"], &["till.cc"], "till");
+        let sketch = sketch(&["--", &strange.file("till")]);
+        assert_eq!(sketch["failure"]["statement"]["line"], strange.line("@fail"));
+        let best = &sketch["predictors"][0];
+        assert_eq!(best["pattern"], "RWW", "{level}: {best}");
+        let torn = ["@read", "@write", "@write"].map(|mark| strange.line(mark));
+        let statements = best["statements"].as_array().unwrap().iter();
+        assert!(
+            statements.map(|statement| &statement["line"]).eq(&torn),
+            "{level}: {best}"
+        );
+        let variable = best["variable"].as_str().unwrap();
+        assert!(variable.ends_with("fees_"), "{level}: {best}");
+    }
+}
+
 /// Threads that leave all signals to others are watched all the same.
 #[test]
 fn threads_that_block_all_signals() {
