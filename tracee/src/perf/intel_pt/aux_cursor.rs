@@ -15,6 +15,8 @@
 //! - When there was no room to begin with (the thread got the processor again, and nobody had read), the event is disabled
 //!   without a record. Room is `CIRC_SPACE`: one byte less than is free. So a buffer that is found full is such a place,
 //!   whatever the records say.
+//! - Tracing that stopped because there was no room goes on only after a look. So where records were lost, one of which may
+//!   have said that, the head is the one place where the trace can break off.
 
 use std::ops::Range;
 
@@ -38,6 +40,8 @@ pub struct AuxCursor {
     mode: AuxMode,
     tail: u64,
     cuts: Vec<u64>,
+    /// Records were lost since the last look.
+    lost: bool,
     /// Times that the buffer was full.
     pub truncated: u64,
     /// Records with holes in their data.
@@ -87,6 +91,7 @@ impl AuxCursor {
             mode,
             tail: 0,
             cuts: Vec::new(),
+            lost: false,
             truncated: 0,
             damaged: 0,
             overrun: 0,
@@ -102,6 +107,11 @@ impl AuxCursor {
         if self.mode == AuxMode::Streamed && (flags.truncated() || flags.damaged()) {
             self.cuts.push(record.offset.saturating_add(record.size));
         }
+    }
+
+    /// Takes note that records were lost.
+    pub fn note_lost(&mut self) {
+        self.lost = true;
     }
 
     /// What there is to read when the head is here.
@@ -129,6 +139,9 @@ impl AuxCursor {
         }
         if waiting >= self.size - 1 && !self.cuts.contains(&head) {
             self.truncated += 1;
+            self.cuts.push(head);
+        }
+        if std::mem::take(&mut self.lost) && !self.cuts.contains(&head) {
             self.cuts.push(head);
         }
         let start = from % self.size;
@@ -260,6 +273,20 @@ mod tests {
         let mut cursor = AuxCursor::new(SIZE, AuxMode::Streamed);
         cursor.note(&record(0, 4096, 1));
         assert_eq!((cursor.readable(4096).cuts, cursor.truncated), (vec![4096], 1));
+    }
+
+    #[test]
+    fn where_records_were_lost_a_segment_ends() {
+        let mut cursor = AuxCursor::new(SIZE, AuxMode::Streamed);
+        cursor.note(&record(0, 10, 1));
+        cursor.note_lost();
+        assert_eq!(cursor.readable(100).cuts, [10, 100]);
+        cursor.done(100);
+        assert_eq!(cursor.readable(150).cuts, [0_usize; 0], "a cut is made once");
+        // It is no second place when the record that was not lost tells of the same.
+        cursor.note(&record(100, 50, 1));
+        cursor.note_lost();
+        assert_eq!((cursor.readable(150).cuts, cursor.truncated), (vec![50], 2));
     }
 
     #[test]

@@ -20,9 +20,11 @@
 //!   (`perf_aux_output_begin`). Enabling an event that is on does nothing.
 //! - The filter is set before the event is enabled; see PERF_EVENT_IOC_SET_FILTER.
 //! - PERF_RECORD_LOST and PERF_RECORD_LOST_SAMPLES count what found no room in the ring for records: a record of a hole
-//!   may be among them, so that any of them is something missing. PERF_RECORD_THROTTLE does not concern an event that
-//!   does not sample.
+//!   may be among them, so that any of them is something missing, and a stream is cut where it is found.
+//!   PERF_RECORD_THROTTLE does not concern an event that does not sample.
+//! - Buffers are locked memory, which users have little of (`kernel.perf_event_mlock_kb`, RLIMIT_MEMLOCK; `perf_mmap`).
 
+use std::io;
 use std::os::fd::AsFd as _;
 
 use perf_event_open_sys::bindings::{
@@ -45,6 +47,10 @@ use crate::perf::rings::Stamped;
 /// Room for records: what was mapped, executed and lost, and three for each time that the thread loses the processor and
 /// gets it again.
 const RECORDS: usize = 1 << 18;
+
+/// A buffer has at least so many bytes, and at most.
+const SMALLEST: usize = 1 << 14;
+const LARGEST: usize = 1 << 30;
 
 /// Traces one thread, from when it is opened on. Gone with this value, or with this process, whatever ends it.
 #[derive(Debug)]
@@ -87,9 +93,9 @@ pub struct PtTrace {
 }
 
 impl PtEvent {
-    /// Starts to trace a thread in user space, with a buffer of at least so many bytes. `filter` is a list of
-    /// `filter OFFSET/SIZE@FILE`, separated by commas; nothing else is traced then. Where the kernel refuses it (more
-    /// ranges than the processor has), everything is traced; see also [`super::can_filter`].
+    /// Starts to trace a thread in user space, with a buffer of so many bytes, or of as many as the kernel grants. `filter`
+    /// is a list of `filter OFFSET/SIZE@FILE`, separated by commas; nothing else is traced then. Where the kernel refuses it
+    /// (more ranges than the processor has), everything is traced; see also [`super::can_filter`] and [`super::placed`].
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -113,19 +119,10 @@ impl PtEvent {
         attr.set_task(1);
         attr.set_context_switch(1);
         attr.set_disabled(1);
-        let failed = |error| explain("tracing with Intel PT".to_owned(), whose, error);
-        let mut event = Event::open(attr, whose, None).map_err(failed)?;
+        let mut event = Event::open(attr, whose, None).map_err(|error| refused(whose, error))?;
         let mut records =
-            Ring::map(event.as_fd(), RECORDS).map_err(PerfError::system("mapping a perf ring"))?;
-        let size = bytes.max(1 << 14).next_power_of_two().min(1 << 30);
-        let aux = Aux::map(&event, &mut records, size, mode).map_err(|error| match error.raw_os_error() {
-            Some(libc::EPERM | libc::ENOMEM) => PerfError::NotPermitted {
-                what: format!("a trace buffer of {} KiB", size >> 10),
-                remedy: "run with CAP_IPC_LOCK, or raise kernel.perf_event_mlock_kb \
-                         (sudo sysctl kernel.perf_event_mlock_kb=65536)",
-            },
-            _ => explain("a trace buffer".to_owned(), whose, error),
-        })?;
+            Ring::map(event.as_fd(), RECORDS).map_err(|error| no_room(whose, RECORDS, error))?;
+        let (aux, size) = buffer(&event, whose, &mut records, bytes, mode)?;
         let unfiltered = filter.is_some_and(|filter| filter::set(&event, filter).is_err());
         event.enable().map_err(PerfError::system("enabling Intel PT"))?;
         Ok(Self {
@@ -213,12 +210,105 @@ impl PtEvent {
         } = self;
         records.drain(|bytes| match parse(bytes) {
             Some((_, Record::Aux(record))) => cursor.note(&record),
-            Some((_, Record::Lost { lost: more } | Record::LostSamples { lost: more })) => *lost += more,
+            Some((_, Record::Lost { lost: more } | Record::LostSamples { lost: more })) => {
+                *lost += more;
+                cursor.note_lost();
+            }
             Some((origin, Record::Switch { out, preempted, .. })) => {
                 absences.note(origin.time, out, preempted)
             }
             Some((origin, record)) => sideband.push(Stamped { origin, record }),
-            None => *lost += 1,
+            None => {
+                *lost += 1;
+                cursor.note_lost();
+            }
         });
+    }
+}
+
+/// Maps the buffer. Locked memory is limited, and a thread that is traced with less room says more than none: after a
+/// refusal half as much is asked for.
+fn buffer(
+    event: &Event,
+    whose: Whose,
+    records: &mut Ring,
+    bytes: usize,
+    mode: AuxMode,
+) -> Result<(Aux, usize), PerfError> {
+    let mut refusal = None;
+    for size in sizes(bytes) {
+        match Aux::map(event, records, size, mode) {
+            Ok(aux) => return Ok((aux, size)),
+            Err(error) if is_about_memory(&error) => refusal = Some((size, error)),
+            Err(error) => return Err(explain("a trace buffer".to_owned(), whose, error)),
+        }
+    }
+    let (size, error) = refusal.unwrap_or((bytes, io::ErrorKind::OutOfMemory.into()));
+    Err(no_room(whose, size, error))
+}
+
+/// The sizes to ask for, largest first: powers of two of pages.
+fn sizes(bytes: usize) -> impl Iterator<Item = usize> {
+    let largest = bytes.clamp(SMALLEST, LARGEST).next_power_of_two();
+    std::iter::successors(Some(largest), |size| Some(size / 2)).take_while(|&size| size >= SMALLEST)
+}
+
+/// The limit of locked memory, or no pages.
+fn is_about_memory(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOMEM))
+}
+
+fn no_room(whose: Whose, bytes: usize, error: io::Error) -> PerfError {
+    let what = format!("a trace buffer of {} KiB", bytes >> 10);
+    if is_about_memory(&error) {
+        return PerfError::NotPermitted {
+            what,
+            remedy: "run with CAP_IPC_LOCK, or raise kernel.perf_event_mlock_kb \
+                     (sudo sysctl kernel.perf_event_mlock_kb=65536)",
+        };
+    }
+    explain(what, whose, error)
+}
+
+/// Why the kernel does not open the event: `perf_event_open` and `pt_event_init`.
+fn refused(whose: Whose, error: io::Error) -> PerfError {
+    let what = "tracing with Intel PT".to_owned();
+    match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => PerfError::NotPermitted {
+            what,
+            remedy: "run with CAP_PERFMON or as root, or lower kernel.perf_event_paranoid \
+                     (sudo sysctl kernel.perf_event_paranoid=2)",
+        },
+        // The unit traces for one at a time, and not while branches are sampled (LBR).
+        Some(libc::EBUSY) => PerfError::NotPermitted {
+            what,
+            remedy: "another one traces or samples branches already: end it (perf record, a fuzzer, a virtual machine)",
+        },
+        _ => explain(what, whose, error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn less_and_less_room_is_asked_for() {
+        let all: Vec<usize> = sizes(100_000).collect();
+        assert_eq!(all, [1 << 17, 1 << 16, 1 << 15, 1 << 14]);
+        assert_eq!(sizes(0).collect::<Vec<_>>(), [SMALLEST]);
+        assert_eq!(sizes(usize::MAX).next(), Some(LARGEST));
+    }
+
+    #[test]
+    fn a_refusal_says_what_to_do() {
+        let thread = Whose::Thread(Tid(7));
+        let says = |code| refused(thread, io::Error::from_raw_os_error(code)).to_string();
+        assert!(says(libc::EACCES).contains("perf_event_paranoid"));
+        assert!(says(libc::EBUSY).contains("already: end it"));
+        assert!(says(libc::ESRCH).contains("no thread 7"));
+        let room = |code| no_room(thread, 1 << 20, io::Error::from_raw_os_error(code)).to_string();
+        assert!(room(libc::EPERM).contains("1024 KiB") && room(libc::EPERM).contains("mlock_kb"));
+        assert!(room(libc::EINVAL).contains("failed"), "{}", room(libc::EINVAL));
     }
 }

@@ -1,12 +1,19 @@
 //! Address filters: ranges of files, which the kernel turns into ranges of addresses wherever the files are mapped.
+//!
+//! The rules, from `kernel/events/core.c`: a filter that is set looks through the mappings that there are, in order of
+//! address, and takes the first one of the file that it thinks has some of the range, whether it is code or not
+//! (`perf_addr_filter_apply`, `perf_addr_filter_match`). A mapping that only touches the range counts, with nothing of it.
+//! Mappings that come later count if they are code (`perf_addr_filters_adjust`).
 
 use std::ffi::CString;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use perf_event_open_sys::ioctls;
+use program::{FileOffset, RunAddr};
 
 use crate::perf::event::Event;
 
@@ -37,10 +44,70 @@ pub fn can_filter(file: &Path) -> bool {
     result == 0 && found.f_type != libc::OVERLAYFS_SUPER_MAGIC
 }
 
+/// Where the kernel traces when it is told to trace a part of a file that is mapped like this, in order of address.
+/// Linkers put the end of one segment and the beginning of the next on one page of the file, and the page is then mapped
+/// twice: what code is on it is looked for in the mapping before. Then nothing is traced, or (an empty range is taken for
+/// one without an end) too much, and no error tells of it. `None` when the file is not mapped there.
+#[must_use]
+pub fn placed(mappings: &[(Range<RunAddr>, FileOffset)], part: Range<FileOffset>) -> Option<Range<RunAddr>> {
+    let (mapped, offset) = mappings.iter().find(|(mapped, offset)| {
+        let size = mapped.end.0.saturating_sub(mapped.start.0);
+        part.start.0 <= offset.0.saturating_add(size) && offset.0 <= part.end.0
+    })?;
+    let at = |place: u64| mapped.start.0.saturating_add(place.saturating_sub(offset.0));
+    Some(RunAddr(at(part.start.0))..RunAddr(at(part.end.0).min(mapped.end.0)))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::can_filter;
+    use super::*;
     use std::path::Path;
+
+    fn mapping(start: u64, end: u64, offset: u64) -> (Range<RunAddr>, FileOffset) {
+        (RunAddr(start)..RunAddr(end), FileOffset(offset))
+    }
+
+    fn part(start: u64, end: u64) -> Range<FileOffset> {
+        FileOffset(start)..FileOffset(end)
+    }
+
+    /// Headers, code and data, each on pages of their own.
+    #[test]
+    fn code_is_found_where_it_is() {
+        let file = [
+            mapping(0x1000, 0x2000, 0),
+            mapping(0x2000, 0x6000, 0x1000),
+            mapping(0x6000, 0x7000, 0x5000),
+        ];
+        let found = |from, to| placed(&file, part(from, to));
+        assert_eq!(found(0x1010, 0x1030), Some(RunAddr(0x2010)..RunAddr(0x2030)));
+        assert_eq!(found(0x4ff0, 0x5000), Some(RunAddr(0x5ff0)..RunAddr(0x6000)));
+        assert_eq!(found(0x9000, 0x9010), None);
+        assert_eq!(
+            found(0x1000, 0x1020),
+            Some(RunAddr(0x2000)..RunAddr(0x2000)),
+            "at the very beginning: the mapping before it touches it"
+        );
+    }
+
+    /// As lld and `ld -z noseparate-code` make it: the code begins in the middle of a page of the file.
+    #[test]
+    fn code_on_a_page_that_is_mapped_twice_is_looked_for_in_the_wrong_place() {
+        let file = [
+            mapping(0x10_0000, 0x10_2000, 0),
+            mapping(0x10_2000, 0x10_8000, 0x1000),
+        ];
+        let found = |from, to| placed(&file, part(from, to));
+        assert_eq!(
+            found(0x1a40, 0x1a60),
+            Some(RunAddr(0x10_1a40)..RunAddr(0x10_1a60)),
+            "it is at 0x102a40"
+        );
+        assert_eq!(
+            found(0x2040, 0x2060),
+            Some(RunAddr(0x10_3040)..RunAddr(0x10_3060))
+        );
+    }
 
     #[test]
     fn files_that_are_there_and_in_one_layer_can_be_filtered() {

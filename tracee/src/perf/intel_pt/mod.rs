@@ -6,7 +6,7 @@
 //! - [`AuxCursor`], [`AuxTrace`]: what is where in the buffer, and where it has holes
 //! - `aux_buffer`: the buffer, mapped
 //! - [`Absence`]: when the thread did not have the processor
-//! - [`can_filter`]: whether a file's code can be traced alone
+//! - [`can_filter`], [`placed`]: whether a file's code can be traced alone
 //! - [`family_and_model`]: which processor it is
 
 mod absence;
@@ -24,6 +24,6 @@ pub use aux_cursor::{AuxCursor, AuxMode, Readable};
 pub use aux_record::{AuxFlags, AuxRecord};
 pub use aux_trace::AuxTrace;
 pub use event::{PtEvent, PtTrace};
-pub use filter::can_filter;
+pub use filter::{can_filter, placed};
 pub use pmu::PtPmu;
 pub use processor::family_and_model;
