@@ -4,9 +4,14 @@
 //! itself when files are mapped, at another address or in another program. Context switches tell when a thread ran nothing.
 //! Where modules were is told by perf, mapping by mapping; a look at the process when a thread starts adds what was there
 //! before. What was traced after the failure is no part of the run.
+//!
+//! - `filter`: what the processor is told to trace
+//! - `gather`: from what it recorded to a recording, with all that is missing
+
+mod filter;
+mod gather;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use failure::report::Report;
@@ -15,7 +20,7 @@ use slicer::plan::ranges::coarsen;
 use slicer::plan::{PcRange, Plan};
 use tracee::Tid;
 use tracee::perf::Stamped;
-use tracee::perf::intel_pt::{AuxMode, PtEvent, PtPmu, PtTrace, can_filter, family_and_model};
+use tracee::perf::intel_pt::{AuxMode, PtEvent, PtPmu, PtTrace};
 use tracee::process::ModuleMap;
 use tracee::ptrace::{Launched, Tracer};
 use tracee::run::{Ended, TrackError, Tracker};
@@ -24,10 +29,9 @@ use tracee::{ClockPoint, Pid};
 use super::Recorder;
 use super::clock::Clock;
 use super::place::Known;
-use super::recording::{Missing, Placed, Recording, Space, ThreadTrace, Unit, What};
+use super::recording::{Missing, Placed, Recording, Space, What};
 use super::request::{RecorderError, Source};
 use super::sideband::{self, Told};
-use crate::config::{self, Processor};
 
 const TICK: Duration = Duration::from_millis(20);
 
@@ -75,7 +79,7 @@ impl IntelPt {
         let ids: BTreeSet<ModuleId> = plan.ranges.iter().map(|range| range.module).collect();
         let known: Vec<Known> = ids.into_iter().filter_map(|id| Known::of(program, id)).collect();
         let mut recording = Recording::empty(Source::IntelPt, Clock::Counter(None));
-        recording.unit = unit(&pmu);
+        recording.unit = gather::unit(&pmu);
         Ok(Self {
             ranges: coarsen(plan.ranges.clone(), pmu.filters),
             pmu,
@@ -97,31 +101,7 @@ impl IntelPt {
     pub fn trace(&mut self, pid: Pid, tid: Tid) -> Result<(), TrackError> {
         let map = ModuleMap::of(pid)?;
         self.place(&map);
-        let files: Vec<(ModuleId, Option<PathBuf>)> = self
-            .known
-            .iter()
-            .map(|known| {
-                let mapped = known.find(&map).and_then(|module| map.file(module));
-                let file = mapped.or_else(|| known.file().map(Path::to_path_buf));
-                (known.module, file)
-            })
-            .collect();
-        let parts: Option<Vec<FilterPart>> = self
-            .ranges
-            .iter()
-            .map(|range| {
-                let known = self.known.iter().find(|known| known.module == range.module)?;
-                let (_, file) = files.iter().find(|(module, _)| *module == range.module)?;
-                Some(FilterPart {
-                    offset: known.offset(range.start.0)?.0,
-                    len: range.len(),
-                    file: file.clone()?,
-                })
-            })
-            .collect();
-        let filter = parts
-            .filter(|parts| parts.iter().all(|part| can_filter(&part.file)))
-            .and_then(|parts| filter_text(&parts, self.pmu.filters));
+        let filter = filter::text(&self.ranges, &self.known, &map, self.pmu.filters);
         self.recording.counts.unfiltered += u64::from(filter.is_none());
         let IntelOptions {
             bytes_per_thread,
@@ -193,69 +173,10 @@ impl IntelPt {
         let space = self.recording.spaces.len();
         self.recording.spaces.push(Space { modules });
         for (tid, trace) in self.ended.drain(..) {
-            gather(&mut self.recording, tid, space, trace);
+            gather::gather(&mut self.recording, tid, space, trace);
         }
         self.placed.fill(None);
     }
-}
-
-/// What has to be known of the processor, as far as the kernel tells.
-fn unit(pmu: &PtPmu) -> Unit {
-    Unit {
-        processor: family_and_model().map(|(family, model)| Processor { family, model }),
-        clocks: config::Clock {
-            mtc_frequency: pmu.mtc_frequency().unwrap_or(0),
-            tsc_per_crystal: pmu.tsc_per_crystal,
-            nominal_ratio: pmu.nominal_ratio,
-        },
-        filter: Vec::new(),
-    }
-}
-
-/// Adds a thread's trace to a recording, and what is missing from it.
-fn gather(recording: &mut Recording, tid: Tid, space: usize, trace: PtTrace) {
-    let mut miss = |count: u64, what: What| {
-        if count > 0 {
-            recording.missing.push(Missing { tid: Some(tid), what });
-        }
-    };
-    miss(trace.truncated, What::Truncated(trace.truncated));
-    miss(trace.damaged, What::Damaged(trace.damaged));
-    miss(trace.lost, What::Records(trace.lost));
-    miss(trace.overrun, What::Beginning(trace.overrun));
-    miss(trace.overwritten.into(), What::Overwritten);
-    recording.counts.unfiltered += u64::from(trace.unfiltered);
-    if !trace.absences.is_empty() {
-        recording.absences.entry(tid).or_default().extend(trace.absences);
-    }
-    let segments = trace.segments.into_iter();
-    recording
-        .threads
-        .extend(segments.map(|bytes| ThreadTrace { tid, space, bytes }));
-}
-
-/// A part of a file that is traced.
-struct FilterPart {
-    offset: u64,
-    len: u64,
-    file: PathBuf,
-}
-
-/// The filter, as PERF_EVENT_IOC_SET_FILTER takes it; `None` when it cannot be said in so many parts: then everything is
-/// traced, and nothing is missed.
-fn filter_text(parts: &[FilterPart], most: usize) -> Option<String> {
-    if parts.is_empty() || parts.len() > most {
-        return None;
-    }
-    let texts = parts.iter().map(|part| {
-        let file = part.file.to_str()?;
-        // The kernel takes these for the end of the name (`perf_event_parse_addr_filter`).
-        let can_be_said = !file.contains([' ', ',', '\n']);
-        can_be_said.then(|| format!("filter {:#x}/{:#x}@{file}", part.offset, part.len))
-    });
-    texts
-        .collect::<Option<Vec<String>>>()
-        .map(|texts| texts.join(","))
 }
 
 impl Tracker for IntelPt {
@@ -313,66 +234,5 @@ impl Recorder for IntelPt {
             self.recording.unit.filter = self.ranges;
         }
         self.recording
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tracee::perf::intel_pt::Absence;
-
-    use super::*;
-
-    fn part(offset: u64, file: &str) -> FilterPart {
-        FilterPart {
-            offset,
-            len: 0x20,
-            file: file.into(),
-        }
-    }
-
-    #[test]
-    fn a_filter_is_what_the_kernel_reads() {
-        let text = filter_text(&[part(0x1000, "/bin/a"), part(0x40, "/lib/b.so")], 2);
-        let expected = "filter 0x1000/0x20@/bin/a,filter 0x40/0x20@/lib/b.so";
-        assert_eq!(text.as_deref(), Some(expected));
-    }
-
-    #[test]
-    fn what_cannot_be_filtered_is_traced_as_a_whole() {
-        assert_eq!(filter_text(&[part(0, "/bin/a"), part(1, "/bin/b")], 1), None);
-        assert_eq!(filter_text(&[part(0, "/bin/my app")], 2), None);
-        assert_eq!(filter_text(&[part(0, "/bin/a,b")], 2), None);
-        assert_eq!(filter_text(&[], 2), None);
-    }
-
-    #[test]
-    fn what_is_missing_from_a_trace_is_listed() {
-        let mut recording = Recording::empty(Source::IntelPt, Clock::Counter(None));
-        let away = Absence {
-            from: 3,
-            to: Some(4),
-            preempted: true,
-        };
-        let trace = PtTrace {
-            segments: vec![vec![1], vec![2, 3]],
-            truncated: 1,
-            lost: 7,
-            overwritten: true,
-            unfiltered: true,
-            absences: vec![away],
-            ..PtTrace::default()
-        };
-        gather(&mut recording, Tid(5), 0, trace);
-        gather(&mut recording, Tid(6), 0, PtTrace::default());
-        assert_eq!(recording.absences, [(Tid(5), vec![away])].into());
-        assert_eq!(recording.counts.unfiltered, 1);
-        let missing: Vec<What> = recording
-            .missing
-            .into_iter()
-            .map(|missing| missing.what)
-            .collect();
-        assert_eq!(missing, [What::Truncated(1), What::Records(7), What::Overwritten]);
-        let bytes: Vec<Vec<u8>> = recording.threads.into_iter().map(|thread| thread.bytes).collect();
-        assert_eq!(bytes, [vec![1], vec![2, 3]]);
     }
 }
