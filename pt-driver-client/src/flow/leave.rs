@@ -3,7 +3,7 @@
 use super::consumer::{Consumer, Why};
 use super::decoder::{Known, State};
 use crate::code::BlockId;
-use crate::code::blocks::End;
+use crate::code::blocks::{End, MANY_CALLS};
 
 impl Known<'_> {
     /// Everything up to the end of a chain ran.
@@ -94,13 +94,35 @@ impl Known<'_> {
                 None => !self.blocks.writes_cr3() && state.filter_that_hides().is_none(),
             };
         if plain {
+            let last = chain.last().map_or(head, |last| last.0);
+            if hot.calls > 0 && self.blocks.is_remembered(last) {
+                self.leave_by_call(state, head, consumer);
+                return Ok(());
+            }
             return self.leave(state, head, consumer);
         }
         state.block = head;
         state.ip = self.blocks.start(BlockId(head));
         match to {
-            Some(to) => self.walk_to(state, to, consumer).map(drop),
+            Some(to) => self.walk_out(state, to, consumer),
             None => self.walk_to_cr3(state, consumer),
+        }
+    }
+
+    /// Leaves a listed chain by the call at its end, to where nothing is traced: that call is not remembered, for nobody
+    /// sees its return.
+    #[inline]
+    fn leave_by_call<C: Consumer>(&mut self, state: &mut State<'_>, head: u32, consumer: &mut C) {
+        let (blocks, count) = self.blocks.chain_and_more(head);
+        self.batch.extend(blocks, count);
+        if self.batch.is_full() {
+            self.flush(consumer);
+        }
+        if self.blocks.hot[head as usize].calls == MANY_CALLS {
+            let before = self.blocks.chain(head).iter().take(count.saturating_sub(1));
+            before
+                .filter(|id| self.blocks.is_remembered(id.0))
+                .for_each(|id| state.returns.push(id.0));
         }
     }
 }

@@ -91,24 +91,28 @@ impl Known<'_> {
         ip: u64,
         consumer: &mut C,
     ) -> Result<bool, Why> {
-        self.walk(state, consumer, |blocks, id| {
-            let block = blocks.block(id);
-            if block.start < ip && ip <= block.last {
-                let before = blocks.addresses(block.start, block.instructions);
-                return before
-                    .take_while(|&at| at <= ip)
-                    .enumerate()
-                    .last()
-                    .filter(|&(_, at)| at == ip);
-            }
-            // Code that is not known can still be where the program was interrupted: by the fault of a page that is
-            // not there yet.
-            let leads_nowhere = matches!(block.exit, Exit::NoCode | Exit::NotAnInstruction);
-            if leads_nowhere && block.end == ip {
-                return Some((block.instructions as usize, ip));
-            }
-            (block.start == ip).then_some((0, ip))
-        })
+        self.walk(state, consumer, |blocks, id| place(blocks, id, ip))
+    }
+
+    /// Runs up to an address where nothing is traced any more, or to a branch that needs a packet. A call that led there is
+    /// not remembered: nobody sees its return.
+    pub fn walk_out<C: Consumer>(
+        &mut self,
+        state: &mut State<'_>,
+        ip: u64,
+        consumer: &mut C,
+    ) -> Result<(), Why> {
+        let stop = |blocks: &Blocks<'_>, id: BlockId| {
+            let Block {
+                exit,
+                instructions,
+                end,
+                ..
+            } = blocks.block(id);
+            let leads_out = exit == Exit::Call(ip);
+            place(blocks, id, ip).or_else(|| leads_out.then_some((instructions as usize, end)))
+        };
+        self.walk(state, consumer, stop).map(drop)
     }
 
     /// Runs to the branch where tracing ended, or past an instruction that writes CR3.
@@ -207,4 +211,23 @@ impl Known<'_> {
             let _ = self.leave(state, head, consumer);
         }
     }
+}
+
+/// Where in a block an address is: after how many instructions.
+fn place(blocks: &Blocks<'_>, id: BlockId, ip: u64) -> Option<(usize, u64)> {
+    let block = blocks.block(id);
+    if block.start < ip && ip <= block.last {
+        let before = blocks.addresses(block.start, block.instructions);
+        return before
+            .take_while(|&at| at <= ip)
+            .enumerate()
+            .last()
+            .filter(|&(_, at)| at == ip);
+    }
+    // Code that is not known can still be where the program was interrupted: by the fault of a page that is not there yet.
+    let leads_nowhere = matches!(block.exit, Exit::NoCode | Exit::NotAnInstruction);
+    if leads_nowhere && block.end == ip {
+        return Some((block.instructions as usize, ip));
+    }
+    (block.start == ip).then_some((0, ip))
 }
