@@ -219,3 +219,34 @@ pub struct Made<'a> {
     /// The outcomes that were not used.
     pub rest: Outcomes,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_depends_on_the_code_and_not_on_the_trace() {
+        const BLOCKS: usize = 10;
+        let mut memo = Memo::default();
+        let ran = [BlockId(7); PADDING];
+        let made = Made {
+            blocks: &ran,
+            count: 3,
+            calls: &[7],
+            depth: 1,
+            next: 0,
+            rest: NONE_LEFT,
+        };
+        let most = (BLOCKS * STEPS_PER_BLOCK + ALWAYS) as u32;
+        // As many ways as a hostile trace can find.
+        for way in 0..2 * most {
+            memo.insert(BLOCKS, way / 126, 2 + way % 126, &made);
+        }
+        assert_eq!(memo.taken, most as usize);
+        assert!(memo.slots.len() <= 2 * memo.taken && memo.runs.len() == 4 * memo.taken);
+        let step = memo.get(0, 2).expect("the first one is kept");
+        assert_eq!((memo.calls(&step), step.blocks()), (&[BlockId(7)][..], 3));
+        let last = 2 * most - 1;
+        assert!(memo.get(last / 126, 2 + last % 126).is_none());
+    }
+}

@@ -230,6 +230,13 @@ fn packet(words: &[&str], labels: &HashMap<String, u64>, out: &mut Vec<u8>) {
         "cfe" => bytes(&[2, 0x13, value(1) as u8, 0x20]),
         "cfe.ip" => bytes(&[2, 0x13, value(1) as u8 | 0x80, 0x20]),
         "evd" => bytes(&[2, 0x53, value(1) as u8, 1, 2, 3, 4, 5, 6, 7, 8]),
+        "bbp.4" => bytes(&[2, 0x63, 0x84]),
+        "bbp.8" => bytes(&[2, 0x63, 4]),
+        // Items whose content looks like other packets: outcomes, tracing off, a PSB.
+        "bip.4" => bytes(&[(value(1) as u8) << 3 | 4, 6, 1, 2, 0x82]),
+        "bip.8" => bytes(&[(value(1) as u8) << 3 | 4, 6, 1, 2, 0x82, 2, 0xf3, 0x41, 0x1d]),
+        "bep" => bytes(&[2, 0x33]),
+        "bep.ip" => bytes(&[2, 0xb3]),
         "tnt" => {
             let short = words[1]
                 .chars()
