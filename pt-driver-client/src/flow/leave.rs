@@ -3,7 +3,7 @@
 use super::consumer::{Consumer, Why};
 use super::decoder::{Known, State};
 use crate::code::BlockId;
-use crate::code::blocks::{End, MANY_CALLS};
+use crate::code::blocks::End;
 
 impl Known<'_> {
     /// Everything up to the end of a chain ran.
@@ -94,12 +94,8 @@ impl Known<'_> {
                 None => !self.blocks.writes_cr3() && state.filter_that_hides().is_none(),
             };
         if plain {
-            let last = chain.last().map_or(head, |last| last.0);
-            if hot.calls > 0 && self.blocks.is_remembered(last) {
-                self.leave_by_call(state, head, consumer);
-                return Ok(());
-            }
-            return self.leave(state, head, consumer);
+            self.leave_outwards(state, head, consumer);
+            return Ok(());
         }
         state.block = head;
         state.ip = self.blocks.start(BlockId(head));
@@ -109,20 +105,27 @@ impl Known<'_> {
         }
     }
 
-    /// Leaves a listed chain by the call at its end, to where nothing is traced: that call is not remembered, for nobody
-    /// sees its return.
-    #[inline]
-    fn leave_by_call<C: Consumer>(&mut self, state: &mut State<'_>, head: u32, consumer: &mut C) {
+    /// Leaves a listed chain to where nothing is traced. A call at its end is not remembered, for nobody sees its return;
+    /// whether there is one is hard to foresee.
+    #[inline(always)]
+    fn leave_outwards<C: Consumer>(&mut self, state: &mut State<'_>, head: u32, consumer: &mut C) {
         let (blocks, count) = self.blocks.chain_and_more(head);
         self.batch.extend(blocks, count);
+        let before_last = count.saturating_sub(1);
+        let last = blocks[before_last];
+        let hot = &self.blocks.hot[head as usize];
+        match hot.calls {
+            0 => {}
+            1 => state.returns.push_if(hot.call, hot.call != last.0),
+            _ => {
+                let calls = self.blocks.chain(head).iter().take(before_last);
+                calls
+                    .filter(|id| self.blocks.is_remembered(id.0))
+                    .for_each(|id| state.returns.push(id.0));
+            }
+        }
         if self.batch.is_full() {
             self.flush(consumer);
-        }
-        if self.blocks.hot[head as usize].calls == MANY_CALLS {
-            let before = self.blocks.chain(head).iter().take(count.saturating_sub(1));
-            before
-                .filter(|id| self.blocks.is_remembered(id.0))
-                .for_each(|id| state.returns.push(id.0));
         }
     }
 }

@@ -30,6 +30,15 @@ impl Returns {
         self.count = (self.count + 1).min(DEPTH);
     }
 
+    /// A call, if it is one: without a branch on that.
+    #[inline]
+    pub fn push_if(&mut self, caller: u32, is_call: bool) {
+        let slot = &mut self.calls[self.top % DEPTH];
+        *slot = std::hint::select_unpredictable(is_call, caller, *slot);
+        self.top = (self.top + usize::from(is_call)) % DEPTH;
+        self.count = (self.count + usize::from(is_call)).min(DEPTH);
+    }
+
     /// The call that a return comes back from.
     #[inline]
     pub fn pop(&mut self) -> Option<u32> {
