@@ -185,17 +185,25 @@ fn code(
     if kind == ProgramKind::PerfEvent {
         leave_out_spared(&mut code, &mut spared);
     }
+    // Many probes are hit often, and read no locations: asking for the time twice would be a tenth of what a hit costs.
+    let looks = kind != ProgramKind::ManyProbes;
     for slot in 0..LOCATIONS {
         match reads.get(slot) {
             Some(read) => read_at_register(&mut code, value_at(slot), read),
-            None => read_location(&mut code, value_at(slot), slot, ring.room()),
+            None if looks => read_location(&mut code, value_at(slot), slot, ring.room()),
+            None => {}
         }
     }
     code.bind(spared);
-    code.call(Helper::KtimeGetNs);
-    code.store(RECORD, LOOKED as i16, Reg::R0);
+    if looks {
+        code.call(Helper::KtimeGetNs);
+        code.store(RECORD, LOOKED as i16, Reg::R0);
+    }
     code.load(Reg::R1, Reg::Stack, STACK_TIME);
     code.store(RECORD, TIME as i16, Reg::R1);
+    if !looks {
+        code.store(RECORD, LOOKED as i16, Reg::R1);
+    }
     code.load(Reg::R1, CONTROL, (LOST * 8) as i16);
     code.store(RECORD, LOST_BEFORE as i16, Reg::R1);
     let addr = match kind {
