@@ -35,8 +35,6 @@ pub(crate) struct ProbeHit {
     pub at: At,
     pub time: u64,
     pub registers: Registers,
-    /// The word on top of the stack.
-    pub stack_top: Option<u64>,
     /// The word that the probe was told to read.
     pub word: Option<u64>,
 }
@@ -306,7 +304,6 @@ impl Follower {
 /// Where an indirect branch will go.
 fn target(operand: TargetOperand, piece: &Piece, hit: &ProbeHit) -> Option<u64> {
     match operand {
-        TargetOperand::StackTop => hit.stack_top,
         TargetOperand::Memory(_) => hit.word,
         TargetOperand::Register(register) => {
             let mut registers = hit.registers;

@@ -68,15 +68,21 @@ pub(crate) enum TargetOperand {
     Register(Register),
     /// In memory, at an address of these parts.
     Memory(bpf::ProbeRead),
-    /// On top of the stack.
-    StackTop,
 }
+
+/// Where a return finds where to go.
+const STACK_TOP: bpf::ProbeRead = bpf::ProbeRead {
+    base: Some(bpf::Register::Rsp),
+    index: None,
+    offset: 0,
+    len: 8,
+};
 
 /// The operand of an indirect jump, an indirect call or a return; `None` where it cannot be found out (it lies in a
 /// thread's own storage, or is narrower than an address).
 pub(crate) fn target_operand(branch: &Instruction) -> Option<TargetOperand> {
     if branch.mnemonic() == Mnemonic::Ret {
-        return Some(TargetOperand::StackTop);
+        return Some(TargetOperand::Memory(STACK_TOP));
     }
     match branch.op0_kind() {
         OpKind::Register => {

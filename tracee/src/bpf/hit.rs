@@ -2,8 +2,8 @@
 //!
 //! The record is a row of 64-bit words: time, process and thread, watched address, cookie, whether the kernel did
 //! it, the word at the stack pointer and whether it could be read, how many hits had found no room, the time at which
-//! the locations had been read, the 21 words of `struct pt_regs`, then for each of the four locations its address, how
-//! many bytes of it were read, and room for them.
+//! the locations had been read, the 21 words of `struct pt_regs`, then for each of the locations, four at most, its
+//! address, how many bytes of it were read, and room for them.
 
 use failure::image::Registers;
 use program::RunAddr;
@@ -43,7 +43,7 @@ pub struct RawHit {
     /// The registers after the access; for a probe, before the instruction; for an access by the kernel, at
     /// the system call. The bases of `fs` and `gs` are not known and 0.
     pub registers: Registers,
-    /// The word at the stack pointer: where a function that was just called returns to.
+    /// The word at the stack pointer: where a function that was just called returns to. Not read for many probes.
     pub stack_top: Option<u64>,
     /// How many hits had found no room in the ring when this one was written: more than the hit before it says
     /// means that some are missing between the two.

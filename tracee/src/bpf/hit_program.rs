@@ -158,6 +158,9 @@ fn code(
     let mut out = Assembler::label();
     let mut full = Assembler::label();
     let (fd, _) = ring.ring();
+    // Many probes are hit often: what they do not ask for is left out.
+    let lean = kind == ProgramKind::ManyProbes;
+    let slots = if lean { reads.len() } else { LOCATIONS };
     code.mov(CONTEXT, Reg::R1);
     code.map_value(CONTROL, ring.control());
     // First of all: nothing later is nearer to the access.
@@ -171,37 +174,35 @@ fn code(
         code.jump_if(Reg::R1, When::Equal, 0, &mut full);
     }
     code.map(Reg::R1, fd);
-    code.mov_imm(Reg::R2, ring.record_bytes() as i32);
+    code.mov_imm(Reg::R2, ring.record_bytes(slots) as i32);
     code.mov_imm(Reg::R3, 0);
     code.call(Helper::RingbufReserve);
     code.jump_if(Reg::R0, When::Equal, 0, &mut full);
     code.mov(RECORD, Reg::R0);
     code.store(RECORD, PID_TGID as i16, SCRATCH);
     let value_at = |slot: usize| (VALUES + slot * (VALUE_HEAD + ring.room())) as i16;
-    for slot in 0..LOCATIONS {
+    for slot in 0..slots {
         code.store_imm(RECORD, value_at(slot) + 8, 0);
     }
     let mut spared = Assembler::label();
     if kind == ProgramKind::PerfEvent {
         leave_out_spared(&mut code, &mut spared);
     }
-    // Many probes are hit often, and read no locations: asking for the time twice would be a tenth of what a hit costs.
-    let looks = kind != ProgramKind::ManyProbes;
-    for slot in 0..LOCATIONS {
+    for slot in 0..slots {
         match reads.get(slot) {
             Some(read) => read_at_register(&mut code, value_at(slot), read),
-            None if looks => read_location(&mut code, value_at(slot), slot, ring.room()),
-            None => {}
+            None => read_location(&mut code, value_at(slot), slot, ring.room()),
         }
     }
     code.bind(spared);
-    if looks {
+    if !lean {
         code.call(Helper::KtimeGetNs);
         code.store(RECORD, LOOKED as i16, Reg::R0);
     }
     code.load(Reg::R1, Reg::Stack, STACK_TIME);
     code.store(RECORD, TIME as i16, Reg::R1);
-    if !looks {
+    // Asking for the time twice would be a tenth of what such a hit costs.
+    if lean {
         code.store(RECORD, LOOKED as i16, Reg::R1);
     }
     code.load(Reg::R1, CONTROL, (LOST * 8) as i16);
@@ -221,8 +222,11 @@ fn code(
     code.store_imm(RECORD, IN_KERNEL as i16, 0);
     copy_registers(&mut code, CONTEXT);
     code.bind(registers_done);
-    read_stack_top(&mut code);
-    submit(&mut code, ring);
+    code.store_imm(RECORD, STACK_READ as i16, 0);
+    if !lean {
+        read_stack_top(&mut code);
+    }
+    submit(&mut code, ring, slots);
     if then == Then::Stop {
         code.mov_imm(Reg::R1, STOPPED_BY);
         code.call(Helper::SendSignalThread);
@@ -269,7 +273,6 @@ fn registers_of_system_call(code: &mut Assembler, done: &mut Label) {
 /// Reads the word at the stack pointer of the registers that the record has.
 fn read_stack_top(code: &mut Assembler) {
     let mut next = Assembler::label();
-    code.store_imm(RECORD, STACK_READ as i16, 0);
     code.load(Reg::R3, RECORD, (REGISTERS + Register::Rsp as usize * 8) as i16);
     code.mov(Reg::R1, RECORD);
     code.add_imm(Reg::R1, STACK_TOP as i32);
@@ -361,11 +364,11 @@ fn read_at_register(code: &mut Assembler, record_at: i16, read: &ProbeRead) {
 }
 
 /// Submits the record, and wakes the reader only when the ring passes a quarter, a half or three.
-fn submit(code: &mut Assembler, ring: &HitRing) {
+fn submit(code: &mut Assembler, ring: &HitRing, slots: usize) {
     const AVAILABLE: i32 = 0;
     const NO_WAKEUP: i32 = 1;
     const FORCE_WAKEUP: i32 = 2;
-    let record = (ring.record_bytes() + HEADER) as i32;
+    let record = (ring.record_bytes(slots) + HEADER) as i32;
     let (fd, size) = ring.ring();
     let mut quiet = Assembler::label();
     code.map(Reg::R1, fd);

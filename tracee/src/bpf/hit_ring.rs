@@ -161,9 +161,9 @@ impl HitRing {
         }
     }
 
-    /// How many bytes a record has.
-    pub(super) fn record_bytes(&self) -> usize {
-        VALUES + LOCATIONS * (VALUE_HEAD + self.room)
+    /// How many bytes a record with so many values has.
+    pub(super) fn record_bytes(&self, values: usize) -> usize {
+        VALUES + values * (VALUE_HEAD + self.room)
     }
 
     /// Room for each value.

@@ -93,7 +93,6 @@ impl SoftwarePt {
             at,
             time: raw.time_ns,
             registers: raw.registers,
-            stack_top: raw.stack_top,
             word: raw.values.first().and_then(tracee::bpf::Value::number),
         };
         let limit = self.options.bytes_per_thread;

@@ -33,7 +33,7 @@ use super::place::Known;
 use super::recording::Recording;
 use super::request::{RecorderError, Source};
 
-/// A hit takes about 350 bytes and, on a fast machine, a microsecond or two: this is room for some 100 ms of a busy
+/// A hit takes about 250 bytes and, on a fast machine, a microsecond or two: this is room for some 100 ms of a busy
 /// processor, in case nobody lets us read.
 const RING: usize = 32 << 20;
 
