@@ -102,14 +102,16 @@ fn waiting_places(failure: &Failure, program: &Program<'_>) -> Vec<String> {
     let own = |thread: &ResolvedThread| thread.frames.iter().any(|frame| frame.own);
     let threads = || failure.threads.iter().filter(|thread| own(thread));
     let telling = threads().map(waiting).min().unwrap_or(Waiting::Outside);
+    // One that runs is anywhere in its loop, also in the part that rests.
+    let goes_round = |waiting| matches!(waiting, Waiting::Running | Waiting::Sleeping);
+    let counts = |waiting| waiting == telling || (goes_round(waiting) && goes_round(telling));
     let places: BTreeSet<String> = threads()
-        .filter(|thread| waiting(thread) == telling)
+        .filter(|thread| counts(waiting(thread)))
         .filter_map(|thread| thread.frames.iter().find(|frame| frame.own))
         .filter_map(|frame| functions_of(frame, program).into_iter().next())
-        // One that runs is anywhere in its loop.
-        .map(|name| match telling {
-            Waiting::Running => name.function,
-            _ => name.place(),
+        .map(|name| match goes_round(telling) {
+            true => name.function,
+            false => name.place(),
         })
         .collect();
     places.into_iter().collect()

@@ -3,6 +3,7 @@
 
 mod before;
 mod common;
+mod hangs;
 mod icfg;
 mod joins;
 mod passed;

@@ -1,7 +1,8 @@
 //! Where a slice starts.
 
+mod blocked;
+
 use failure::frames::RuntimeRole;
-use failure::resolve::waiting;
 use failure::{Failure, FrameOrigin, Kind, Position, ResolvedFrame, ResolvedThread, Signal};
 use program::{Pc, Program};
 
@@ -18,7 +19,7 @@ pub struct Start {
     pub callers: Vec<Pc>,
 }
 
-/// Where a slice starts: one failing instruction, all instructions of a line, or each thread's blocking call.
+/// Where a slice starts: one failing instruction, all instructions of a line, or what each thread waits for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Criterion {
     /// The instructions.
@@ -83,15 +84,8 @@ impl Criterion {
     #[must_use]
     pub fn failure(program: &Program<'_>, failure: &Failure) -> Self {
         if failure.kind == Kind::Hang {
-            // Those that wait for a lock first: the others mostly wait for them.
-            let mut threads: Vec<&ResolvedThread> = failure.threads.iter().collect();
-            threads.sort_by_key(|thread| waiting(thread));
-            let blocked = threads.into_iter().filter_map(|thread| {
-                let frame = thread.frames.iter().position(|frame| frame.own)?;
-                Some(starts_in(program, thread, frame, Role::Everything))
-            });
             return Self {
-                starts: blocked.flatten().collect(),
+                starts: blocked::starts(program, failure),
                 others: failure.threads.iter().filter_map(complete_stack).collect(),
                 blocked: true,
             };
@@ -140,11 +134,7 @@ fn starts_in(program: &Program<'_>, thread: &ResolvedThread, frame: usize, role:
     } else {
         outer
     };
-    // A frame whose place is not known breaks the chain; callers beyond it are anybody.
-    let callers: Vec<Pc> = outer
-        .iter()
-        .map_while(|frame| frame.pc.filter(|_| !frame.line_only))
-        .collect();
+    let callers = callers(outer);
     let Some(pc) = failing.executing() else {
         return Vec::new();
     };
@@ -159,6 +149,12 @@ fn starts_in(program: &Program<'_>, thread: &ResolvedThread, frame: usize, role:
             ..start
         })
         .collect()
+}
+
+/// The return addresses of frames. One whose place is not known breaks the chain; callers beyond it are anybody.
+fn callers(outer: &[ResolvedFrame]) -> Vec<Pc> {
+    let known = |frame: &ResolvedFrame| frame.pc.filter(|_| !frame.line_only);
+    outer.iter().map_while(known).collect()
 }
 
 /// All code of the line that an address is on, inside its function.
