@@ -3,11 +3,19 @@
 //! A stop costs from 30 to 90 µs, and a multiple of that where threads contend. What a loop touches at each turn would
 //! make a run of milliseconds one of minutes, a hang of a success, and a failure of a race that the program hardly ever
 //! loses.
+//!
+//! A thread that polls is another matter: it has nothing else to do, and does it later. What it polls is watched for longer, and
+//! when that is enough, nothing more is to be seen until the content changes.
+
+use std::collections::BTreeSet;
 
 use program::RunAddr;
+use tracee::Tid;
 
 /// Hits of a location. More make a run too slow to be the same program.
 const MOST_HITS: u32 = 2000;
+/// How many hits that find what the same instruction has found before weigh as much as one that does not.
+const POLLS_IN_A_HIT: u32 = 8;
 /// Stops at the probes of a location that found it where it was known to be.
 const MOST_IDLE: u32 = 256;
 /// Steps of a pointer that walks through memory: each place is touched once, and no register can follow.
@@ -24,6 +32,17 @@ pub(super) enum Verdict {
     EnoughProbes,
     /// Give it up.
     TooMuch,
+    /// Do not watch it any more: threads look at it again and again, and find what they have found before.
+    Polled,
+}
+
+/// Who touched a location, and what was there afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Touch {
+    pub(super) tid: Tid,
+    /// The instruction after the one that did.
+    pub(super) pc: u64,
+    pub(super) content: Option<u64>,
 }
 
 /// The stops of each location of a run.
@@ -32,9 +51,15 @@ pub(super) struct Ceiling {
     locations: Vec<Stops>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Stops {
-    hits: u32,
+    /// What the hits weigh, in polls.
+    weight: u32,
+    /// Polls since the content was another one.
+    polls: u32,
+    content: Option<u64>,
+    /// Who has seen this content, by which instruction.
+    seen: BTreeSet<(Tid, u64)>,
     idle: u32,
     steps: u32,
     last: Option<RunAddr>,
@@ -54,16 +79,25 @@ impl Ceiling {
     }
 
     /// A location was touched.
-    pub(super) fn hit(&mut self, location: usize) -> Verdict {
+    pub(super) fn hit(&mut self, location: usize, touch: Touch) -> Verdict {
+        const MOST: u32 = MOST_HITS * POLLS_IN_A_HIT;
         let Some(stops) = self.locations.get_mut(location) else {
             return Verdict::GoOn;
         };
-        stops.hits = stops.hits.saturating_add(1);
-        // Said once: the hits that are on their way when a location is given up change nothing.
-        if stops.hits == MOST_HITS {
-            Verdict::TooMuch
-        } else {
+        if stops.weight >= MOST {
+            // Said once: the hits that are on their way when a location is given up change nothing.
+            return Verdict::GoOn;
+        }
+        stops.weight += match stops.is_poll(touch) {
+            true => 1,
+            false => POLLS_IN_A_HIT,
+        };
+        if stops.weight < MOST {
             Verdict::GoOn
+        } else if stops.polls >= MOST_HITS {
+            Verdict::Polled
+        } else {
+            Verdict::TooMuch
         }
     }
 
@@ -91,9 +125,32 @@ impl Ceiling {
     }
 }
 
+impl Stops {
+    /// Whether whoever touches the location has been there before with the same instruction, and found the same.
+    fn is_poll(&mut self, touch: Touch) -> bool {
+        if touch.content.is_none() || touch.content != self.content {
+            self.content = touch.content;
+            self.seen.clear();
+            self.polls = 0;
+        }
+        let again = !self.seen.insert((touch.tid, touch.pc));
+        self.polls += u32::from(again);
+        again
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Somebody touched a location, after which this was there.
+    fn touch(content: u64) -> Touch {
+        Touch {
+            tid: Tid(7),
+            pc: 0x1000,
+            content: Some(content),
+        }
+    }
 
     #[test]
     fn a_pointer_that_walks_is_given_up_and_one_that_jumps_is_followed() {
@@ -125,9 +182,30 @@ mod tests {
     #[test]
     fn hits_are_counted_by_location() {
         let mut ceiling = Ceiling::of(2);
-        assert!((0..MOST_HITS - 1).all(|_| ceiling.hit(0) == Verdict::GoOn));
-        assert_eq!(ceiling.hit(1), Verdict::GoOn);
-        assert_eq!(ceiling.hit(0), Verdict::TooMuch);
-        assert_eq!(Ceiling::none().hit(7), Verdict::GoOn);
+        let mut changes = (0..).map(touch);
+        let mut next = || changes.next().expect("there are enough");
+        assert!((0..MOST_HITS - 1).all(|_| ceiling.hit(0, next()) == Verdict::GoOn));
+        assert_eq!(ceiling.hit(1, next()), Verdict::GoOn);
+        assert_eq!(ceiling.hit(0, next()), Verdict::TooMuch);
+        assert_eq!(ceiling.hit(0, next()), Verdict::GoOn);
+        assert_eq!(Ceiling::none().hit(7, next()), Verdict::GoOn);
+    }
+
+    #[test]
+    fn what_is_polled_is_watched_for_longer() {
+        let mut ceiling = Ceiling::of(1);
+        let hits = (1..).find(|_| ceiling.hit(0, touch(1)) != Verdict::GoOn);
+        assert_eq!(hits, Some(MOST_HITS * POLLS_IN_A_HIT - POLLS_IN_A_HIT + 1));
+        let mut ceiling = Ceiling::of(1);
+        let verdict = (1..).find_map(|_| Some(ceiling.hit(0, touch(1))).filter(|it| *it != Verdict::GoOn));
+        assert_eq!(verdict, Some(Verdict::Polled));
+        // Content that cannot be read is not known to be the same.
+        let unread = Touch {
+            content: None,
+            ..touch(1)
+        };
+        let mut ceiling = Ceiling::of(1);
+        let verdict = (1..).find_map(|_| Some(ceiling.hit(0, unread)).filter(|it| *it != Verdict::GoOn));
+        assert_eq!(verdict, Some(Verdict::TooMuch));
     }
 }

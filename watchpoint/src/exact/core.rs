@@ -13,11 +13,12 @@ use tracee::ptrace::{Resume, SigInfo, Tracer};
 use tracee::{Pid, Tid, monotonic_ns};
 
 use super::arming::executable;
-use super::ceiling::{Ceiling, Verdict};
+use super::ceiling::{Ceiling, Touch, Verdict};
 use super::flight::Flight;
 use super::linked::Linked;
 use super::owner::{Owner, ProbeId, Trap};
 use super::probes::Probes;
+use super::resting::Resting;
 use crate::error::WatchError;
 use crate::location::Location;
 use crate::table::Table;
@@ -43,6 +44,7 @@ pub(crate) struct Core<Kind, O> {
     /// Whoever stops for us stays stopped until nobody is on the way.
     pub(super) holding: bool,
     pub(super) ceiling: Ceiling,
+    pub(super) resting: Vec<Resting>,
     pub(super) out: Vec<Event>,
     kind: PhantomData<fn() -> Kind>,
 }
@@ -64,6 +66,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
             flight: Flight::default(),
             holding: false,
             ceiling: Ceiling::none(),
+            resting: Vec::new(),
             out: Vec::new(),
             kind: PhantomData,
         }
@@ -138,8 +141,13 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
             Trap::Watched { at, report } => {
                 self.hit(tid, at, report, time_ns, registers);
                 self.follow_pointers(tracer, false)?;
-                for location in self.watching(at) {
-                    let verdict = self.ceiling.hit(location);
+                for (location, place) in self.watching(at) {
+                    let touch = Touch {
+                        tid,
+                        pc: registers.rip,
+                        content: self.word(&place),
+                    };
+                    let verdict = self.ceiling.hit(location, touch);
                     self.obey(tracer, location, verdict)?;
                 }
             }
@@ -156,15 +164,12 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
         Ok(Resume::Suppress)
     }
 
-    /// The locations that an address belongs to.
-    fn watching(&self, at: RunAddr) -> Vec<usize> {
+    /// The locations that an address belongs to, and where they are.
+    fn watching(&self, at: RunAddr) -> Vec<(usize, Location)> {
         let inside = |place: &Location| place.addr <= at && at.0 - place.addr.0 < u64::from(place.len);
         let places = self.table.places().into_iter();
-        let mut found: Vec<usize> = places
-            .filter(|(_, place)| inside(place))
-            .map(|(location, _)| location)
-            .collect();
-        found.dedup();
+        let mut found: Vec<(usize, Location)> = places.filter(|(_, place)| inside(place)).collect();
+        found.dedup_by_key(|(location, _)| *location);
         found
     }
 
@@ -183,13 +188,21 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
             return Ok(());
         }
         let until_ns = monotonic_ns();
+        let places = self.table.places();
         let placement = self.table.leave(location);
-        for (location, at) in placement.given_up {
-            self.out.push(Event::Disarmed {
-                location,
-                at,
-                until_ns,
-            });
+        if verdict == Verdict::Polled {
+            for (of, place) in places.into_iter().filter(|(of, _)| *of == location) {
+                let content = self.word(&place);
+                self.resting.push(Resting::new(of, place, content, until_ns));
+            }
+        } else {
+            for (location, at) in placement.given_up {
+                self.out.push(Event::Disarmed {
+                    location,
+                    at,
+                    until_ns,
+                });
+            }
         }
         for (register, wanted) in placement.set {
             self.owner.set(tracer, register, wanted)?;

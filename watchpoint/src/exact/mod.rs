@@ -7,6 +7,7 @@
 //! - `engine`: a loop over the stops of a traced process
 //! - `owner`: perf events with `sigtrap`, or registers written through ptrace (compat)
 //! - `times`: when accesses happened, as the kernel notes it
+//! - `ceiling`, `resting`: how often a location may stop the process, and those that were only polled
 //! - `probes`: stops at places in the code, where addresses become known
 //! - [`launched`]: the loop on a thread of ours, for processes that we start
 //! - [`rider`]: no loop of its own: it rides along in a run
@@ -23,5 +24,6 @@ pub mod launched;
 pub(crate) mod linked;
 pub(crate) mod owner;
 mod probes;
+mod resting;
 pub mod rider;
 pub(crate) mod times;

@@ -227,11 +227,13 @@ impl<O: Launchable> Tracker for Rider<O> {
         for (tid, info) in told.iter().filter(|(_, info)| info.perf().is_some()) {
             core.signal(tracer, *tid, info)?;
         }
+        core.wake();
         Ok(())
     }
 
     fn ended(&mut self, ended: Ended) {
         if let Some(core) = &mut self.core {
+            core.tell_unwatched();
             core.tell_counts();
         }
         self.send();
