@@ -165,6 +165,9 @@ pub struct Failed {
     /// The run did not die: it did not go on.
     #[serde(default)]
     pub hang: bool,
+    /// No thread is held by a call: those that do not get on go round.
+    #[serde(default)]
+    pub polls: bool,
 }
 
 /// A thread of one run.

@@ -130,6 +130,7 @@ impl Lab {
             thread: Some(thread),
             statement: stack[0],
             hang: false,
+            polls: false,
         });
         run.threads[thread.0 as usize].stack = stack;
         run

@@ -36,6 +36,7 @@ fn runs() -> impl Strategy<Value = Vec<Run>> {
                 thread: Some(ThreadIx(0)),
                 statement: StatementId(0),
                 hang: false,
+                polls: false,
             }),
             sigma: 2,
             threads: ["main", "worker"]
@@ -227,6 +228,7 @@ fn ever_new_numbers_do_not_grow_the_evidence() {
                 thread: None,
                 statement: StatementId(0),
                 hang: false,
+                polls: false,
             });
         }
         evidence.add(&catalogue(), &run);

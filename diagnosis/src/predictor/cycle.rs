@@ -4,9 +4,10 @@
 //! that another waiting thread has come past in the function that it waits in.
 //!
 //! Nothing here knows what a lock is. Taking one writes to it, and waiting for one is an access that the thread does
-//! not come back from; a cycle of these is what a deadlock looks like from outside, whoever made the lock.
+//! not come back from; a cycle of these is what a deadlock looks like from outside, whoever made the lock. Each thread of it waits
+//! for another place: threads that all wait for one counter to change do not wait for one another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::accesses::Touch;
 use super::interleaving::Found;
@@ -17,6 +18,7 @@ use crate::sketch::Why;
 #[derive(Clone, Copy)]
 struct Edge {
     location: LocationId,
+    addr: u64,
     wants: Touch,
     holder: Touch,
 }
@@ -49,7 +51,8 @@ pub(crate) fn find(
             }
         }
         // Each cycle once: from its thread with the smallest number.
-        let whole = thread == start && cycle.len() > 1;
+        let places: BTreeSet<_> = cycle.iter().map(|edge| (edge.location, edge.addr)).collect();
+        let whole = thread == start && cycle.len() > 1 && places.len() == cycle.len();
         if !whole || cycle.iter().any(|edge| edge.wants.thread < start) {
             continue;
         }
@@ -86,6 +89,9 @@ pub(crate) struct Blocked {
 
 /// Whom each thread of a hanging run waits for, by the stacks and the slice.
 pub(crate) fn blocked(catalogue: &Catalogue, run: &Run) -> Vec<Blocked> {
+    if run.failed.is_some_and(|failed| failed.polls) {
+        return Vec::new();
+    }
     let info = |id: StatementId| catalogue.statements.get(id.0 as usize);
     let threads = || (0..).map(ThreadIx).zip(&run.threads);
     let mut all = Vec::new();
@@ -170,6 +176,7 @@ fn waits(run: &Run, touches: &BTreeMap<(LocationId, u64), Vec<Touch>>) -> BTreeM
                 thread,
                 Edge {
                     location,
+                    addr,
                     wants,
                     holder,
                 },

@@ -270,6 +270,28 @@ fn a_deadlock_is_named_as_one() {
 
 /// The same where the locks were not watched: the stacks and the slice know enough.
 #[test]
+fn threads_that_poll_one_counter_are_in_no_deadlock() {
+    let mut lab = Lab::new(&[('a', "worker"), ('b', "worker")], &[("pending", Shape::Signed)]);
+    lab.function("work", &[20, 24, 26]);
+    lab.slice(26, 0, None);
+    lab.slice(24, 1, Some((Why::Data, 26)));
+    let good = "a:R20=2 a:W24=1 b:R20=1 b:W24=0 a:R26=0 b:R26=0";
+    let bad = "a:R20=2 b:R20=2 a:W24=1 b:W24=1 a:R26=1 b:R26=1";
+    let stacks: [(char, &[u32]); 2] = [('a', &[26]), ('b', &[26])];
+    let mut polling = || {
+        let mut run = lab.hang(bad, &stacks);
+        if let Some(failed) = &mut run.failed {
+            failed.polls = true;
+        }
+        run
+    };
+    let failing = [polling(), polling(), polling()];
+    let successful = [lab.success(good), lab.success(good), lab.success(good)];
+    let runs: Vec<_> = failing.into_iter().chain(successful).collect();
+    assert_eq!(first(&mut lab, &runs), "RWW 20 24 24");
+}
+
+#[test]
 fn a_deadlock_is_named_by_stacks_where_nothing_was_watched() {
     let mut lab = Lab::new(&[('m', "main"), ('w', "writer"), ('c', "checkpointer")], &[]);
     lab.function("commit_transaction", &[45, 47, 52, 53]);

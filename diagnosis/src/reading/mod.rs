@@ -121,6 +121,7 @@ pub fn read(
                 thread: tid.map(|tid| threads.of(tid)),
                 statement,
                 hang: report.kind == Kind::Hang,
+                polls: false,
             })
         }
         _ => None,
