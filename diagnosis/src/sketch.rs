@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::statistics::Counts;
+
 /// The version of the JSON.
 pub const VERSION: u32 = 1;
 
@@ -330,6 +332,19 @@ pub struct Predictor {
     /// What happened at these statements in a failing run, and in a successful one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub examples: Option<Examples>,
+}
+
+impl Predictor {
+    /// In how many runs it held.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        Counts {
+            failing_with: self.failing_with,
+            failing: self.failing,
+            successful_with: self.successful_with,
+            successful: self.successful,
+        }
+    }
 }
 
 /// A failing and a successful run beside one another, at the statements of one predictor.

@@ -4,6 +4,10 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
+/// What is more likely than this may well be chance: three failing runs and two successful ones part by chance once in
+/// ten times, which is just not, however it is rounded.
+const LIKELY: f64 = 0.1 + 1e-9;
+
 /// In how many runs a predictor held, of how many that could have shown it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
@@ -31,6 +35,29 @@ impl Counts {
         let (failing, successful) = (u128::from(self.failing), u128::from(self.successful));
         self.successful == 0
             || u128::from(self.failing_with) * successful > u128::from(self.successful_with) * failing
+    }
+
+    /// How likely failing runs are to have it at least so often if it has nothing to do with the failure (Fisher's exact
+    /// test, one-sided). 1 where there is nothing to compare with.
+    #[must_use]
+    pub fn chance(&self) -> f64 {
+        let (failing, successful) = (self.failing, self.successful);
+        let with = self.failing_with + self.successful_with;
+        let most = with.min(failing);
+        if self.failing_with > most || with > failing + successful {
+            return 1.0;
+        }
+        let all = ln_choices(failing + successful, with);
+        let ways = |of: u64| ln_choices(failing, of) + ln_choices(successful, with - of);
+        let least = self.failing_with.max(with.saturating_sub(successful));
+        let tail = (least..=most).map(|of| (ways(of) - all).exp());
+        tail.sum::<f64>().min(1.0)
+    }
+
+    /// Whether it is more than chance may make of so few runs.
+    #[must_use]
+    pub fn convince(&self) -> bool {
+        self.chance() <= LIKELY
     }
 
     /// Failing runs with it / failing runs.
@@ -84,6 +111,12 @@ impl Counts {
     pub fn recall_interval(&self) -> [f64; 2] {
         wilson(self.failing_with, self.failing)
     }
+}
+
+/// The logarithm of how many ways there are to take `some` of `all`.
+fn ln_choices(all: u64, some: u64) -> f64 {
+    let few = some.min(all.saturating_sub(some));
+    (1..=few).map(|taken| ratio(all - few + taken, taken).ln()).sum()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "runs are counted, not measured")]
@@ -182,5 +215,35 @@ mod tests {
             (half[0] - 0.2366).abs() < 1e-3 && (half[1] - 0.7634).abs() < 1e-3,
             "{half:?}"
         );
+    }
+
+    #[test]
+    fn few_runs_convince_nobody() {
+        let of = |failing_with, failing, successful_with, successful| Counts {
+            failing_with,
+            failing,
+            successful_with,
+            successful,
+        };
+        let close = |counts: Counts, chance: f64| (counts.chance() - chance).abs() < 1e-9;
+        assert!(close(of(3, 3, 0, 2), 0.1));
+        assert!(close(of(3, 3, 0, 14), 1.0 / 680.0));
+        assert!(close(of(2, 2, 3, 4), 2.0 / 3.0));
+        assert!(close(of(4, 4, 0, 0), 1.0) && close(of(0, 5, 0, 5), 1.0));
+        for convincing in [of(3, 3, 0, 2), of(3, 3, 0, 14), of(9, 12, 3, 40)] {
+            assert!(convincing.convince(), "{convincing:?}");
+        }
+        for weak in [
+            of(2, 2, 0, 2),
+            of(2, 2, 3, 4),
+            of(7, 7, 0, 0),
+            of(5, 9, 20, 40),
+            of(1, 3, 0, 20),
+        ] {
+            assert!(!weak.convince(), "{weak:?}");
+        }
+        // Thousands of runs are no trouble.
+        assert!(of(900, 1000, 10, 5000).convince());
+        assert!(close(of(5, 2, 9, 3), 1.0), "counts that cannot be");
     }
 }

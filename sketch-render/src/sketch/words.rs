@@ -63,16 +63,34 @@ impl Phrase {
 }
 
 /// What happened, in one sentence: "worker read `ch->slot` after main had set it to null (17 of 17 failing runs, 0 of
-/// 212 successful)".
+/// 212 successful)". What chance may have made is said to be no more than that.
 #[must_use]
 pub fn sentence(sketch: &Sketch) -> Phrase {
+    let runs = &sketch.runs;
     match sketch.predictors.first() {
-        Some(best) => predictor(sketch, best).text(format!(" ({})", counts(best))),
-        None => failure(sketch),
+        Some(best) if convinces(best) => predictor(sketch, best).text(format!(" ({})", counts(best))),
+        Some(best) => {
+            let mut phrase = failure(sketch).text(format!(
+                "; nothing clearly separates the {} failing from the {} successful runs yet, at best this: ",
+                runs.failing, runs.successful
+            ));
+            phrase.0.extend(predictor(sketch, best).0);
+            phrase.text(format!(" ({})", counts(best)))
+        }
+        None if view::is_static(sketch) => failure(sketch).text("; no run was watched"),
+        None => failure(sketch).text(format!(
+            "; nothing separates the {} failing from the {} successful runs yet",
+            runs.failing, runs.successful
+        )),
     }
 }
 
-/// The failure alone, and why there is no more to say.
+/// Whether a predictor is more than chance may make of so few runs. Threads that wait for one another need no comparison.
+fn convinces(predictor: &Predictor) -> bool {
+    predictor.pattern.as_deref() == Some(DEADLOCK) || predictor.counts().convince()
+}
+
+/// The failure alone.
 fn failure(sketch: &Sketch) -> Phrase {
     let failing = sketch.steps.iter().find(|step| step.failing);
     let lanes = view::lanes(sketch);
@@ -88,20 +106,12 @@ fn failure(sketch: &Sketch) -> Phrase {
         "exit-status" => phrase.text(" ended with a status that counts as a failure"),
         _ => phrase.text(" failed"),
     };
-    let phrase = match &sketch.failure.statement {
+    match &sketch.failure.statement {
         Some(statement) => phrase
             .text(" at ")
             .code(short(&statement.function, NAME))
             .text(format!(" ({})", view::place(statement))),
         None => phrase,
-    };
-    if view::is_static(sketch) {
-        phrase.text("; no run was watched")
-    } else {
-        phrase.text(format!(
-            "; nothing separates the {} failing from the {} successful runs yet",
-            sketch.runs.failing, sketch.runs.successful
-        ))
     }
 }
 
@@ -273,4 +283,83 @@ fn actors(predictor: &Predictor) -> Vec<String> {
         (true, _) => "the first".to_owned(),
     };
     roles.iter().enumerate().map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diagnosis::sketch::{Failure, Runs, StatementRef};
+
+    /// A sketch whose best predictor held in so many of the failing and of the successful runs.
+    fn sketch(pattern: &str, failing: (u64, u64), successful: (u64, u64)) -> Sketch {
+        let actor = || PredictorStatement {
+            statement: StatementRef::default(),
+            thread_role: "worker".to_owned(),
+            access: None,
+        };
+        let best = Predictor {
+            rank: 1,
+            kind: PredictorKind::Order,
+            pattern: Some(pattern.to_owned()),
+            variable: Some("count".to_owned()),
+            predicate: None,
+            statements: vec![actor(), actor()],
+            missing: Vec::new(),
+            f: 0.0,
+            precision: 0.0,
+            recall: 0.0,
+            precision_interval: [0.0, 1.0],
+            recall_interval: [0.0, 1.0],
+            failing_with: failing.0,
+            failing: failing.1,
+            successful_with: successful.0,
+            successful: successful.1,
+            examples: None,
+        };
+        Sketch {
+            failure: Failure {
+                kind: "hang".to_owned(),
+                ..Failure::default()
+            },
+            runs: Runs {
+                failing: failing.1,
+                successful: successful.1,
+                recurrences: failing.1,
+            },
+            predictors: vec![best],
+            ..Sketch::default()
+        }
+    }
+
+    #[test]
+    fn a_cause_is_named_where_runs_show_it() {
+        assert_eq!(
+            sentence(&sketch("WR", (3, 3), (0, 14))).plain(),
+            "another worker read `count` after one worker had set it (3 of 3 failing runs, 0 of 14 successful)"
+        );
+    }
+
+    #[test]
+    fn what_may_be_chance_is_said_to_be() {
+        assert_eq!(
+            sentence(&sketch("WR", (2, 2), (3, 4))).plain(),
+            "The program does not go on; nothing clearly separates the 2 failing from the 4 successful runs yet, \
+             at best this: another worker read `count` after one worker had set it (2 of 2 failing runs, 3 of 4 \
+             successful)"
+        );
+        let alone = sentence(&sketch("WR", (9, 9), (0, 0))).plain();
+        assert!(
+            alone.contains("nothing clearly separates the 9 failing from the 0"),
+            "{alone}"
+        );
+    }
+
+    #[test]
+    fn a_deadlock_needs_no_comparison() {
+        let stuck = sentence(&sketch(DEADLOCK, (2, 2), (0, 0))).plain();
+        assert!(
+            stuck.starts_with("one worker and another worker wait for one another"),
+            "{stuck}"
+        );
+    }
 }
