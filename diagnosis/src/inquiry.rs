@@ -1,10 +1,10 @@
 //! One bug under inquiry: what was learnt from its runs so far, and what the next one is to track.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use failure::report::Report;
-use failure::resolve::ResolveError;
-use failure::{Failure, Kind, Signature, resolve};
+use failure::resolve::{ResolveError, Waiting, waiting};
+use failure::{Failure, Kind, Likeness, ResolvedFrame, ResolvedThread, Signature, resolve};
 use program::{Pc, Program};
 use slicer::slice::Criterion;
 
@@ -31,7 +31,7 @@ const AHEAD: u32 = 24;
 pub struct Inquiry<'p, 'a> {
     program: &'p Program<'a>,
     failure: Failure,
-    signature: Signature,
+    likeness: Likeness,
     failing: StatementId,
     catalogue: Cataloguer,
     tracking: Tracking<'p, 'a>,
@@ -40,6 +40,8 @@ pub struct Inquiry<'p, 'a> {
     adapt: Adapt,
     stopped: Option<Stop>,
     failing_runs: Vec<Run>,
+    /// Where else the bug has shown, and how often.
+    elsewhere: BTreeMap<Signature, u64>,
     successful_run: Option<Run>,
     backends: Backends,
     rates: Rates,
@@ -63,12 +65,22 @@ pub struct Rates {
 pub enum Taken {
     /// The failure under inquiry.
     Failed,
+    /// The same bug, which showed elsewhere.
+    FailedElsewhere(Signature),
     /// Success.
     Succeeded,
     /// Another failure, with this signature: another bug.
     OtherFailure(Signature),
     /// Nothing.
     Nothing,
+}
+
+impl Taken {
+    /// Whether it was the bug under inquiry, wherever it showed.
+    #[must_use]
+    pub fn is_failure(&self) -> bool {
+        matches!(self, Self::Failed | Self::FailedElsewhere(_))
+    }
 }
 
 /// Why there can be no inquiry.
@@ -99,7 +111,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         untracked: u64,
     ) -> Result<Self, InquiryError> {
         let failure = resolve(report, program)?;
-        let signature = Signature::of(&failure, program);
+        let likeness = Likeness::of(&failure, program);
         let criterion = criterion.unwrap_or_else(|| Criterion::failure(program, &failure));
         let mut catalogue = Cataloguer::default();
         let mut tracking = Tracking::new(program, &criterion);
@@ -110,7 +122,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         Ok(Self {
             program,
             failure,
-            signature,
+            likeness,
             failing: failing.ok_or(InquiryError::NoStatement)?,
             catalogue,
             tracking,
@@ -119,6 +131,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             adapt: Adapt::new(sigma, MOST_RECURRENCES),
             stopped: None,
             failing_runs: Vec::new(),
+            elsewhere: BTreeMap::new(),
             successful_run: None,
             backends: Backends {
                 control_flow: "none".to_owned(),
@@ -134,7 +147,26 @@ impl<'p, 'a> Inquiry<'p, 'a> {
     /// What tells the bug from others.
     #[must_use]
     pub fn signature(&self) -> &Signature {
-        &self.signature
+        self.likeness.signature()
+    }
+
+    /// Whether threads of a program that does not get on wait for locks.
+    #[must_use]
+    pub fn is_deadlock(&self) -> bool {
+        self.waits_for(|waiting| waiting == Waiting::Lock)
+    }
+
+    /// Whether threads of a program that does not get on go round, and none is held by a lock or waits for a signal.
+    fn goes_round(&self) -> bool {
+        let held = |waiting| matches!(waiting, Waiting::Lock | Waiting::Signal);
+        let round = |waiting| matches!(waiting, Waiting::Running | Waiting::Sleeping);
+        self.waits_for(round) && !self.waits_for(held)
+    }
+
+    fn waits_for(&self, what: impl Fn(Waiting) -> bool) -> bool {
+        let own = |thread: &&ResolvedThread| thread.frames.iter().any(|frame| frame.own);
+        let mut threads = self.failure.threads.iter().filter(own);
+        self.failure.kind == Kind::Hang && threads.any(|thread| what(waiting(thread)))
     }
 
     /// How many statements of the slice are tracked now.
@@ -179,11 +211,15 @@ impl<'p, 'a> Inquiry<'p, 'a> {
 
     /// Takes in what a run showed.
     pub fn take(&mut self, record: &RunRecord) -> Taken {
-        let taken = self.verdict(record);
+        let (taken, failed_at) = self.verdict(record);
         match &taken {
             Taken::Nothing => return taken,
             Taken::OtherFailure(_) => self.rates.others += 1,
             Taken::Failed => self.rates.failed += 1,
+            Taken::FailedElsewhere(signature) => {
+                self.rates.failed += 1;
+                *self.elsewhere.entry(signature.clone()).or_default() += 1;
+            }
             Taken::Succeeded => {}
         }
         self.rates.tracked += 1;
@@ -197,26 +233,36 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         if let Some(flow) = &record.flow {
             self.backends.control_flow = flow.recording.source.to_string();
         }
-        let failed = taken == Taken::Failed;
+        let failed = taken.is_failure();
+        let failing = match failed_at {
+            Some(pc) => self
+                .catalogue
+                .statement_at(pc, self.program)
+                .unwrap_or(self.failing),
+            None => self.failing,
+        };
         let Reading {
-            run,
+            mut run,
             writers,
             library,
             branches,
         } = reading::read(
             record,
-            failed.then_some(self.failing),
+            failed.then_some(failing),
             self.program,
             self.tracking.threads(),
             &mut self.catalogue,
         );
+        if let Some(failed) = &mut run.failed {
+            failed.polls = self.goes_round();
+        }
         self.tracking.leave_out(&branches);
         self.tracking.called(library);
         self.evidence.add(self.catalogue.catalogue(), &run);
         self.ranked = rank(self.catalogue.catalogue(), &self.evidence, self.failing);
         if failed {
             self.tracking.learn(record);
-            self.join(writers);
+            self.join(writers.into_iter().chain(failed_at).collect());
             self.tracking.read_ahead(AHEAD, &mut self.catalogue);
             self.failing_runs.push(run);
             if self.failing_runs.len() > MOST_KEPT {
@@ -229,21 +275,29 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         taken
     }
 
-    fn verdict(&self, record: &RunRecord) -> Taken {
-        match &record.end {
-            RunEnd::Succeeded => Taken::Succeeded,
-            RunEnd::Inconclusive => Taken::Nothing,
-            RunEnd::Failed(report) => match resolve(report, self.program) {
-                Ok(failure) => {
-                    let signature = Signature::of(&failure, self.program);
-                    if signature == self.signature {
-                        Taken::Failed
-                    } else {
-                        Taken::OtherFailure(signature)
-                    }
-                }
-                Err(_) => Taken::Nothing,
-            },
+    /// What a run is evidence of; for the same bug elsewhere, where.
+    fn verdict(&self, record: &RunRecord) -> (Taken, Option<Pc>) {
+        let report = match &record.end {
+            RunEnd::Succeeded => return (Taken::Succeeded, None),
+            RunEnd::Inconclusive => return (Taken::Nothing, None),
+            RunEnd::Failed(report) => report,
+        };
+        let Ok(failure) = resolve(report, self.program) else {
+            return (Taken::Nothing, None);
+        };
+        let likeness = Likeness::of(&failure, self.program);
+        let signature = likeness.signature();
+        if signature == self.likeness.signature() {
+            (Taken::Failed, None)
+        } else if self.likeness.is_like(&likeness) {
+            let thread = failure.threads.get(failure.failing);
+            let frame = thread.zip(failure.failing_frame);
+            let frame = frame.and_then(|(thread, index)| thread.frames.get(index));
+            let at = frame.and_then(ResolvedFrame::executing);
+            let at = at.map(|pc| self.program.instruction_at(pc).unwrap_or(pc));
+            (Taken::FailedElsewhere(signature.clone()), at)
+        } else {
+            (Taken::OtherFailure(signature.clone()), None)
         }
     }
 
@@ -275,7 +329,10 @@ impl<'p, 'a> Inquiry<'p, 'a> {
     #[must_use]
     pub fn sketch(&self) -> Sketch {
         let catalogue = self.catalogue.catalogue();
-        let run = representative(catalogue, &self.ranked, &self.failing_runs);
+        // The run that is shown should fail where the sketch says that it did.
+        let here = |run: &&Run| run.failed.is_some_and(|failed| failed.statement == self.failing);
+        let shown = representative(catalogue, &self.ranked, self.failing_runs.iter().filter(here));
+        let run = shown.or_else(|| representative(catalogue, &self.ranked, &self.failing_runs));
         let best = self.ranked.first().into_iter();
         let locations = best.flat_map(|best| best.predictor.locations());
         let givers = locations.flat_map(|location| self.tracking.givers(location, &self.catalogue));
@@ -286,7 +343,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             ranked: &self.ranked,
             run,
             successful: self.successful_run.as_ref(),
-            bug: Some(self.signature.id()),
+            bug: Some(self.likeness.signature().id()),
             program: crate::subject::program(self.program),
             failure: crate::subject::failure(&self.failure, self.failing, catalogue),
             sigma: self.adapt.sigma(),
@@ -296,6 +353,11 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         sketch.notes.extend(self.failure.notes.iter().cloned());
         sketch.gaps.extend(self.tracking.left_out());
         sketch.notes.extend(self.rates.note());
+        sketch
+            .notes
+            .extend(self.elsewhere.iter().map(|(signature, runs)| {
+                format!("the same bug showed elsewhere in {runs} of the failing runs: {signature}")
+            }));
         sketch
     }
 }

@@ -8,12 +8,14 @@ pub mod core_dump;
 pub mod fail_on;
 pub mod frames;
 pub mod image;
+pub mod likeness;
 pub mod report;
 pub mod resolve;
 pub mod signature;
 pub mod text;
 
 pub use fail_on::{FailOn, FailOnError};
+pub use likeness::Likeness;
 pub use report::{
     Frame, FrameOrigin, InCode, Kind, Location, ModuleRef, Position, Report, Signal, Source, SymbolRef,
     Thread,

@@ -158,6 +158,12 @@ fn functions_of(frame: &ResolvedFrame, program: &Program<'_>) -> Vec<Name> {
         .collect()
 }
 
+/// The names of the functions of a frame, the innermost inlined one first.
+pub(crate) fn function_names(frame: &ResolvedFrame, program: &Program<'_>) -> Vec<String> {
+    let names = functions_of(frame, program).into_iter();
+    names.map(|name| name.function).collect()
+}
+
 /// A function without debug information: its symbol, or its file.
 fn unnamed(pc: Pc, program: &Program<'_>) -> Name {
     let symbol = program

@@ -1,6 +1,6 @@
 //! From the first failure to the sketch: tracked runs until it is stable.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use agent::{FlowTracking, Tracking};
 use anyhow::Result;
@@ -8,7 +8,7 @@ use diagnosis::inquiry::{Inquiry, Taken};
 use diagnosis::record::{RunEnd, RunRecord};
 use diagnosis::sketch::Sketch;
 use diagnosis::tracking::Assignment;
-use failure::{Kind, Signature};
+use failure::Signature;
 use program::Program;
 use pt_driver_client::recorder::{ControlFlow, recorder};
 
@@ -69,6 +69,7 @@ impl Inquire<'_> {
         let mut load = None;
         let mut stop = None;
         let mut others: BTreeMap<Signature, u64> = BTreeMap::new();
+        let mut elsewhere: BTreeSet<Signature> = BTreeSet::new();
         loop {
             stop = stop.or_else(|| self.stop(&inquiry, number));
             while stop.is_none() && on_way < u64::from(self.args.jobs) {
@@ -104,6 +105,11 @@ impl Inquire<'_> {
                 keeping.keep(&tracked.record)?;
             }
             let taken = inquiry.take(&tracked.record);
+            if let Taken::FailedElsewhere(signature) = &taken
+                && elsewhere.insert(signature.clone())
+            {
+                self.progress.say(&format!("the same bug elsewhere: {signature}"));
+            }
             if let Taken::OtherFailure(other) = &taken {
                 let seen = others.entry(other.clone()).or_default();
                 *seen += 1;
@@ -130,9 +136,9 @@ impl Inquire<'_> {
                 }
             }
             let changed = changing.after(
-                taken == Taken::Failed,
+                taken.is_failure(),
                 tracked.outcome.elapsed,
-                may_be_late(&tracked.record),
+                may_be_late(&tracked.record, inquiry.is_deadlock()),
             );
             if let Some((why, conditions)) = changed {
                 load = conditions.loaded.then(Load::start);
@@ -187,11 +193,11 @@ impl Inquire<'_> {
     }
 }
 
-/// Whether a run may have failed because a thread was delayed: not if there was just one. A hang is told by the locks, which
+/// Whether a run may have failed because a thread was delayed: not if there was just one. A deadlock is told by the locks, which
 /// libraries take: who called them is known where threads are stopped, and need not be compared with anything.
-fn may_be_late(record: &RunRecord) -> bool {
+fn may_be_late(record: &RunRecord, is_deadlock: bool) -> bool {
     let threads = match &record.end {
-        RunEnd::Failed(report) if report.kind == Kind::Hang => return false,
+        RunEnd::Failed(_) if is_deadlock => return false,
         RunEnd::Failed(report) => report.threads.len(),
         RunEnd::Succeeded | RunEnd::Inconclusive => 0,
     };

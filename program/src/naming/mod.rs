@@ -33,7 +33,7 @@ use crate::addr::LinkAddr;
 use crate::code::{FlowGraph, InstrIx};
 use crate::expression::Shape;
 use crate::module::Module;
-use crate::source::TypeKind;
+use crate::source::{TypeId, TypeKind};
 use crate::values::{Gpr, PlacedAccess, State, Value, Values};
 use memory::{DEEPEST, Lvalue};
 pub use path::{PointerKind, Step, Subscript};
@@ -55,6 +55,8 @@ pub struct Root {
     pub kind: RootKind,
     /// Where it is, for a global.
     pub address: Option<LinkAddr>,
+    /// Its type.
+    pub ty: Option<TypeId>,
 }
 
 /// What a path begins with.

@@ -196,6 +196,7 @@ pub(super) fn root(variable: &Variable) -> Root {
         name: Arc::clone(&variable.name),
         kind,
         address,
+        ty: variable.ty,
     }
 }
 

@@ -1,0 +1,161 @@
+//! The variables that a crash is over.
+
+use std::collections::BTreeSet;
+
+use iced_x86::{Instruction, OpKind};
+use program::code::{AccessKind, FlowGraph, InstrIx};
+use program::naming::{AccessName, Namer, RootKind, Step};
+use program::values::{Base, Gpr, State, Value, Values};
+use program::{Attribution, Module, Pc, Program, StatementKey};
+
+use crate::report::Position;
+use crate::resolve::Failure;
+
+/// A variable by a name that is the same in every run and wherever it is used.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Variable {
+    /// A global, or a part of one, or of what it points to.
+    Global(String),
+    /// A member of what a pointer points to: the pointer's type, and the way from there.
+    Member {
+        /// The pointer's type.
+        of: String,
+        /// The way.
+        path: String,
+    },
+    /// What a function was passed.
+    Parameter {
+        /// The function, by its symbol.
+        function: String,
+        /// The register that it came in.
+        register: usize,
+    },
+}
+
+impl Variable {
+    /// Whether there is one such variable in a process.
+    pub(super) fn is_one_place(&self) -> bool {
+        matches!(self, Self::Global(_))
+    }
+}
+
+/// What the address of the failing access was loaded from; of a failing call, what it was passed.
+pub(super) fn variables(failure: &Failure, program: &Program<'_>) -> BTreeSet<Variable> {
+    let thread = failure.threads.get(failure.failing);
+    let frame = thread
+        .zip(failure.failing_frame)
+        .and_then(|(thread, index)| thread.frames.get(index));
+    let Some((frame, pc)) = frame.and_then(|frame| Some((frame, frame.executing()?))) else {
+        return BTreeSet::new();
+    };
+    if frame.line_only {
+        return BTreeSet::new();
+    }
+    let found = || {
+        let module = program.module(pc.module)?;
+        let function = program.function_at(pc)?;
+        let flow = module.code().flow(function.function);
+        let constants = |slot| module.constant_pointer(slot);
+        let values = Values::analyse(&flow, &constants);
+        let at = flow.containing(pc.addr)?;
+        let state = values.before(&flow, at, &constants)?;
+        let failing = Failing {
+            program,
+            module,
+            flow: &flow,
+            values: &values,
+            pc,
+        };
+        let registers = match frame.position {
+            Position::Exact => address_registers(flow.instruction(at)?),
+            Position::Return => failing.arguments(&state),
+        };
+        let variables = registers.into_iter().filter_map(|gpr| failing.made(&state, gpr));
+        Some(variables.collect())
+    };
+    found().unwrap_or_default()
+}
+
+/// The registers that an access's address is made of.
+fn address_registers(instr: &Instruction) -> Vec<Gpr> {
+    let has_memory = (0..instr.op_count()).any(|op| instr.op_kind(op) == OpKind::Memory);
+    let registers = [instr.memory_base(), instr.memory_index()];
+    let known = registers.into_iter().filter_map(Gpr::of);
+    known.filter(|_| has_memory).collect()
+}
+
+/// The failing instruction and what is known around it.
+struct Failing<'f, 'a> {
+    program: &'f Program<'a>,
+    module: &'f Module<'a>,
+    flow: &'f FlowGraph,
+    values: &'f Values,
+    pc: Pc,
+}
+
+impl Failing<'_, '_> {
+    /// The argument registers of a call that were set for it: those that its own statement loaded. Others may be left from
+    /// anything.
+    fn arguments(&self, state: &State) -> Vec<Gpr> {
+        let statement = self.statement(self.pc);
+        let of_the_call = |gpr: &Gpr| match state.get(*gpr) {
+            Value::Sum(Base::Made(at, _), _) => {
+                let addr = self.flow.addr(at);
+                let made_by = addr.and_then(|addr| self.statement(Pc { addr, ..self.pc }));
+                statement.is_some() && made_by == statement
+            }
+            _ => *gpr == Gpr::RDI,
+        };
+        Gpr::ARGUMENTS.into_iter().filter(of_the_call).collect()
+    }
+
+    fn statement(&self, pc: Pc) -> Option<StatementKey> {
+        match self.program.statement_at(pc) {
+            Attribution::Statement(statement) => Some(statement.key()),
+            Attribution::CompilerMade | Attribution::Library => None,
+        }
+    }
+
+    /// What a register's content was loaded from.
+    fn made(&self, state: &State, gpr: Gpr) -> Option<Variable> {
+        match state.get(gpr) {
+            Value::Sum(Base::Made(at, _), _) => self.loaded(at),
+            Value::Sum(Base::Entry(register), _) if register != Gpr::RSP => {
+                let function = self.program.function_at(self.pc)?;
+                Some(Variable::Parameter {
+                    function: self.program.symbol(function)?.to_owned(),
+                    register: register.index(),
+                })
+            }
+            _ => None,
+        }
+    }
+
+    fn loaded(&self, at: InstrIx) -> Option<Variable> {
+        let mut accesses = self.values.accesses(at).iter();
+        let read = accesses.find(|access| !access.implicit && access.kind != AccessKind::Write)?;
+        let name = Namer::new(self.module, self.flow, self.values).name(at, read)?;
+        self.variable(&name)
+    }
+
+    fn variable(&self, name: &AccessName) -> Option<Variable> {
+        let path: String = name.steps.iter().map(step).collect();
+        match name.root.kind {
+            RootKind::Global => Some(Variable::Global(format!("{}{path}", name.root.name))),
+            RootKind::ThreadLocal => None,
+            RootKind::Parameter | RootKind::Local => name.is_pointed.then(|| {
+                let ty = name.root.ty.map(|ty| self.module.sources().ty(ty).name());
+                Some(Variable::Member { of: ty?, path })
+            })?,
+        }
+    }
+}
+
+/// A step as it is the same for every element.
+fn step(step: &Step) -> String {
+    match step {
+        Step::Member(name) => format!(".{name}"),
+        Step::Deref(_) => "->".to_owned(),
+        Step::Element(_) => "[]".to_owned(),
+    }
+}
