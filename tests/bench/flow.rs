@@ -92,6 +92,7 @@ fn measure(path: &str, count: u64, trackers: &mut [&mut dyn Tracker]) -> Result<
     let modules = HostModules::of_this_host();
     let options = RunOptions {
         time_limit: None,
+        deadlocks: false,
         fail_on: &fail_on,
         stdout: Output::Keep,
         stderr: Output::Discard,

@@ -40,6 +40,7 @@ fn compile(folder: &Folder, compiler: &[&str], name: &str) -> PathBuf {
 fn outcome(exe: &Path, way: &str, fail_on: &str, stderr: Output) -> Outcome {
     let options = RunOptions {
         time_limit: Some(Duration::from_secs(60)),
+        deadlocks: false,
         fail_on: &fail_on.parse::<FailOn>().unwrap(),
         stdout: Output::Discard,
         stderr,

@@ -13,7 +13,7 @@ use failsketch_tests::facts::marks_of;
 use failsketch_tests::folder::Folder;
 use failure::image::Limits;
 use failure::resolve::{Waiting, waiting};
-use failure::{FailOn, Failure, FrameOrigin, Kind, Signal, Signature};
+use failure::{FailOn, Failure, FrameOrigin, Kind, Likeness, Signal, Signature};
 use traced::compile;
 use tracee::ptrace::Launch;
 use tracee::run::{Cancel, Ended, Outcome, Output, RunError, RunOptions, Subject, Tracker, Verdict, run};
@@ -30,6 +30,7 @@ struct Program {
 struct Found {
     failure: Failure,
     signature: Signature,
+    likeness: Likeness,
 }
 
 impl Program {
@@ -58,6 +59,7 @@ impl Program {
         let modules = HostModules::of_this_host();
         let mut options = RunOptions {
             time_limit: Some(traced::LONG),
+            deadlocks: false,
             fail_on: &fail_on,
             stdout: Output::Keep,
             stderr: Output::Keep,
@@ -78,7 +80,12 @@ impl Program {
         let program = files.program_of(&self.exe, report).unwrap();
         let failure = failure::resolve(report, &program).unwrap();
         let signature = Signature::of(&failure, &program);
-        Found { failure, signature }
+        let likeness = Likeness::of(&failure, &program);
+        Found {
+            failure,
+            signature,
+            likeness,
+        }
     }
 
     /// Checks where it failed.
@@ -237,6 +244,53 @@ fn a_hang_tells_who_waits_for_what() {
         waits.sort_unstable();
         assert_eq!(waits, [Waiting::Lock, Waiting::Lock, Waiting::Join]);
         assert_eq!(found.signature.frames.len(), 1, "{}", found.signature);
+    }
+}
+
+#[test]
+fn one_variable_in_several_places_is_one_bug() {
+    for level in LEVELS {
+        let program = Program::new(level);
+        let found = |way: &str| {
+            let outcome = program.run(way, DEFAULT);
+            program.check(way, &outcome, Kind::Signal, Some(11)).likeness
+        };
+        let lock = found("queue-lock");
+        for way in ["queue-unlock", "queue-call"] {
+            let other = found(way);
+            assert_ne!(lock.signature(), other.signature());
+            assert!(lock.is_like(&other) && other.is_like(&lock), "{way} {level:?}");
+        }
+        for way in ["queue-slots", "segv"] {
+            let other = found(way);
+            assert!(!lock.is_like(&other) && !other.is_like(&lock), "{way} {level:?}");
+        }
+    }
+}
+
+#[test]
+fn a_deadlock_is_noticed_before_the_time_is_over() {
+    let program = Program::new(&["-O2"]);
+    let outcome = program.run_as(program.launch("hang"), DEFAULT, |options| {
+        options.time_limit = None;
+        options.deadlocks = true;
+    });
+    let found = program.check("hang", &outcome, Kind::Hang, None);
+    let why = "all threads wait for one another";
+    assert!(
+        found.failure.notes.iter().any(|note| note == why),
+        "{:?}",
+        found.failure.notes
+    );
+}
+
+#[test]
+fn whoever_can_go_on_is_not_said_to_hang() {
+    let program = Program::new(&["-O2"]);
+    for way in ["slow-sleep", "slow-limit", "slow-signal", "slow-child"] {
+        let outcome = program.run_as(program.launch(way), DEFAULT, |options| options.deadlocks = true);
+        assert_eq!(outcome.ended, Ended::Exited(0), "{way}");
+        assert_eq!(outcome.verdict(), Verdict::Succeeded, "{way}");
     }
 }
 
@@ -485,6 +539,7 @@ fn trackers_ride_along() {
     let modules = HostModules::of_this_host();
     let options = RunOptions {
         time_limit: None,
+        deadlocks: false,
         fail_on: &fail_on,
         stdout: Output::Discard,
         stderr: Output::Discard,

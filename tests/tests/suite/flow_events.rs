@@ -111,6 +111,7 @@ fn record(program: &Program<'_>, plan: &Plan, exe: &Path, arguments: &[&str], op
     let modules = HostModules::of_this_host();
     let options = RunOptions {
         time_limit: None,
+        deadlocks: false,
         fail_on: &fail_on,
         stdout: Output::Discard,
         stderr: Output::Discard,

@@ -95,6 +95,7 @@ fn record(
     let fail_on = FailOn::default();
     let options = RunOptions {
         time_limit: Some(Duration::from_secs(facts.timeout_secs * 2)),
+        deadlocks: false,
         fail_on: &fail_on,
         stdout: Output::Discard,
         stderr: Output::Discard,

@@ -83,6 +83,7 @@ fn run_once(program: &Program, binary: &Path, folder: &Folder) -> Outcome {
     }
     let options = RunOptions {
         time_limit: Some(limit),
+        deadlocks: false,
         fail_on: &FailOn::default(),
         stdout: Output::Discard,
         stderr: Output::Keep,

@@ -10,6 +10,7 @@ mod memory;
 mod modules;
 mod session;
 mod status;
+mod waits;
 
 pub use barrier::Barrier;
 pub use error::ProcessError;
@@ -20,3 +21,4 @@ pub use memory::Memory;
 pub use modules::{Module, ModuleChanges, ModuleMap};
 pub use session::leave_session;
 pub use status::{SignalSet, Status, ThreadState};
+pub use waits::Wait;

@@ -126,8 +126,8 @@ impl Follow<'_, '_, '_> {
         }
     }
 
-    /// The time is over.
-    pub(super) fn hang(&mut self) -> Result<(), RunError> {
+    /// It does not get on, for a reason in words.
+    pub(super) fn hang(&mut self, why: String) -> Result<(), RunError> {
         if !self.options.fail_on.hang() || self.evidence.failure.is_some() {
             return Ok(());
         }
@@ -137,9 +137,7 @@ impl Follow<'_, '_, '_> {
         self.take(pid, None, None)?;
         if let Some(report) = &mut self.evidence.failure {
             report.kind = Kind::Hang;
-            let limit = self.options.time_limit.unwrap_or_default();
-            let note = format!("it did not end within {} s", limit.as_secs_f64());
-            report.notes.push(note);
+            report.notes.push(why);
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use super::end::Caught;
 use super::options::{Cancel, RunOptions};
 use super::outcome::{Ended, Outcome};
 use super::panics::Panics;
+use super::stuck::Stuck;
 use super::subject::{Processes, Progress, Subject};
 use super::tracker::{Handled, TrackError, Tracker};
 use super::verdict::{self, Evidence};
@@ -86,6 +87,7 @@ pub fn run(
         panics: Panics::default(),
         dying: None,
         kept: 0,
+        stuck: Stuck::new(),
         launched,
         looks_at_exit: fail_on.asks_for_exit() || has_pattern(Stream::Stdout) || has_pattern(Stream::Stderr),
         processes: Processes::default(),
@@ -126,6 +128,7 @@ pub(super) struct Follow<'f, 'o, 't> {
     pub(super) dying: Option<Instant>,
     /// How many threads trackers keep stopped.
     kept: usize,
+    stuck: Stuck,
     pub(super) launched: Pid,
     pub(super) looks_at_exit: bool,
     pub(super) processes: Processes,
@@ -157,7 +160,8 @@ impl Follow<'_, '_, '_> {
                 return self.killed(Ended::Cancelled);
             }
             if self.deadline.is_some_and(|deadline| now >= deadline) {
-                self.hang()?;
+                let limit = self.options.time_limit.unwrap_or_default();
+                self.hang(format!("it did not end within {} s", limit.as_secs_f64()))?;
                 return self.killed(Ended::TimeLimit);
             }
             if self.dying.is_some_and(|since| now - since >= ATTENTION) {
@@ -184,10 +188,17 @@ impl Follow<'_, '_, '_> {
             let limit = until_question.min(until_deadline).min(until_tick);
             let stop = match self.tracer.wait(limit) {
                 Ok(Some(stop)) => stop,
-                Ok(None) => continue,
+                Ok(None) => {
+                    if self.is_stuck() {
+                        self.hang("all threads wait for one another".to_owned())?;
+                        return self.killed(Ended::TimeLimit);
+                    }
+                    continue;
+                }
                 Err(TraceError::NothingLeft) => return Ok(self.ended(Ended::Unknown).1),
                 Err(error) => return Err(error.into()),
             };
+            self.stuck.moved();
             if let What::ProcessExited(end) = stop.what {
                 if stop.pid == self.launched {
                     return self.over(end);
@@ -197,6 +208,15 @@ impl Follow<'_, '_, '_> {
             }
             self.stopped(&stop)?;
         }
+    }
+
+    /// Whether nobody can go on.
+    fn is_stuck(&mut self) -> bool {
+        if !self.options.deadlocks || self.kept > 0 || self.dying.is_some() {
+            return false;
+        }
+        let threads: Vec<(Pid, Tid)> = self.tracer.threads().collect();
+        self.stuck.is_stuck(&threads, self.follows_others())
     }
 
     pub(super) fn each_tracker(

@@ -14,6 +14,7 @@ mod options;
 mod outcome;
 mod panics;
 mod stacks;
+mod stuck;
 mod subject;
 mod tracker;
 mod verdict;

@@ -30,6 +30,8 @@ pub enum Output {
 pub struct RunOptions<'o> {
     /// A run that takes longer is a hang.
     pub time_limit: Option<Duration>,
+    /// So is one whose threads all wait for one another, as soon as that is certain.
+    pub deadlocks: bool,
     /// What counts as a failure.
     pub fail_on: &'o FailOn,
     /// Standard output. Where `fail_on` has a regular expression for it, `Inherit` becomes `Tee` and `Discard`

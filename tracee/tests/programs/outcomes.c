@@ -2,12 +2,14 @@
 #define _GNU_SOURCE
 #include <assert.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static volatile int zero;
@@ -60,6 +62,68 @@ static void *deadlock(void *reversed) {
     pthread_barrier_wait(&both);
     pthread_mutex_lock(b); /* @hang */
     return NULL;
+}
+
+/* Others wait for this one, which goes on after a second: by itself, by a time limit, by a timer's signal. */
+static const char *slow_way;
+static sem_t slow_done;
+
+static void wake_up(int signal) {
+    (void)signal;
+    sem_post(&slow_done);
+}
+
+static void *slow(void *unused) {
+    (void)unused;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec++;
+    pthread_mutex_lock(&first);
+    if (!strcmp(slow_way, "slow-sleep")) sleep(1);
+    if (!strcmp(slow_way, "slow-limit")) sem_timedwait(&slow_done, &until);
+    if (!strcmp(slow_way, "slow-signal")) while (sem_wait(&slow_done) != 0) ;
+    if (!strcmp(slow_way, "slow-child")) while (sem_wait(&slow_done) != 0) ;
+    pthread_mutex_unlock(&first);
+    return NULL;
+}
+
+static void be_slow(const char *way) {
+    pthread_t thread;
+    slow_way = way;
+    sem_init(&slow_done, 0, 0);
+    if (!strcmp(way, "slow-signal")) {
+        signal(SIGALRM, wake_up);
+        alarm(1);
+    }
+    if (!strcmp(way, "slow-child")) {
+        signal(SIGCHLD, wake_up);
+        if (fork() == 0) {
+            sleep(1);
+            _exit(0);
+        }
+    }
+    pthread_create(&thread, NULL, slow, NULL);
+    pthread_join(thread, NULL);
+}
+
+/* One variable in three places, another one beside it. */
+struct queue {
+    int used;
+    int *slots, *lock;
+};
+static struct queue queue;
+static struct queue *volatile queues[] = {&queue};
+
+static __attribute__((noinline)) void use_queue(struct queue *q, const char *how) {
+    if (!strcmp(how, "queue-lock")) *q->lock = 1; /* @queue-lock */
+    if (!strcmp(how, "queue-unlock")) *q->lock -= 2; /* @queue-unlock */
+    if (!strcmp(how, "queue-call")) memset(q->lock, 0, (size_t)zero + 4000); /* @queue-call */
+    if (!strcmp(how, "queue-slots")) q->slots[q->used] = 3; /* @queue-slots */
+}
+
+static __attribute__((noinline)) void serve(const char *how) {
+    use_queue(queues[zero], how);
+    zero = 0;
 }
 
 static volatile int idling;
@@ -146,6 +210,8 @@ int main(int count, char **arguments) {
         pthread_create(&threads[1], NULL, deadlock, &zero);
         pthread_join(threads[0], NULL);
     }
+    if (!strncmp(way, "slow", 4)) be_slow(way);
+    if (!strncmp(way, "queue", 5)) serve(way);
     if (!strcmp(way, "handled")) handle_with(raise_again);
     if (!strcmp(way, "handled-exit")) handle_with(leave_at_once);
     if (!strcmp(way, "handled-abort")) handle_with(abort_at_once);

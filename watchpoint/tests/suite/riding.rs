@@ -30,6 +30,7 @@ pub(crate) fn ride(program: &Program, locations: &[WatchSpec], mode: Mode) -> (V
     let running = std::thread::spawn(move || {
         let options = RunOptions {
             time_limit: Some(LIMIT),
+            deadlocks: false,
             fail_on: &FailOn::default(),
             stdout: Output::Discard,
             stderr: Output::Discard,
