@@ -276,7 +276,7 @@ fn a_deadlock_is_noticed_before_the_time_is_over() {
         options.deadlocks = true;
     });
     let found = program.check("hang", &outcome, Kind::Hang, None);
-    let why = "all threads wait for one another";
+    let why = "no thread can go on: each waits for what only another could do";
     assert!(
         found.failure.notes.iter().any(|note| note == why),
         "{:?}",
@@ -426,6 +426,18 @@ fn the_process_of_a_script_that_failed_is_found_again_in_the_next_run() {
     assert_eq!(looked_at(0).verdict(), Verdict::Succeeded);
     // One that was never started says nothing.
     assert_eq!(looked_at(2).verdict(), Verdict::Inconclusive);
+}
+
+#[test]
+fn what_a_script_becomes_is_found_again_in_the_next_run() {
+    let program = Program::new(&["-O2"]);
+    let text = format!("exec {} segv", program.exe.display());
+    let outcome = program.run_as(script(&text), DEFAULT, |options| options.child_crashes = true);
+    program.check("segv", &outcome, Kind::Signal, Some(11));
+    let subject = outcome.subject.unwrap();
+    assert_eq!(subject.executable, program.exe.canonicalize().unwrap());
+    let again = program.run_as(script(&text), DEFAULT, |options| options.subject = Some(subject));
+    program.check("segv", &again, Kind::Signal, Some(11));
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl Follow<'_, '_, '_> {
             caught.complete(&mut report);
         }
         self.tracer.look_at(pid);
-        self.subject = self.processes.find(pid).filter(|_| pid != self.launched);
+        self.subject = self.processes.find_other(pid, self.launched);
         self.each_tracker(|tracker, tracer| tracker.failing(tracer, &report))?;
         self.evidence.failure = Some(report);
         Ok(())

@@ -133,7 +133,7 @@ pub(super) struct Follow<'f, 'o, 't> {
     pub(super) looks_at_exit: bool,
     pub(super) processes: Processes,
     pub(super) progress: Progress,
-    /// The process that failed, if it is not the launched one.
+    /// The process that failed, if it is not the launched one, or not the launched file.
     pub(super) subject: Option<Subject>,
 }
 
@@ -190,7 +190,9 @@ impl Follow<'_, '_, '_> {
                 Ok(Some(stop)) => stop,
                 Ok(None) => {
                     if self.is_stuck() {
-                        self.hang("all threads wait for one another".to_owned())?;
+                        self.hang(
+                            "no thread can go on: each waits for what only another could do".to_owned(),
+                        )?;
                         return self.killed(Ended::TimeLimit);
                     }
                     continue;

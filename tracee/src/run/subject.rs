@@ -26,7 +26,11 @@ pub struct Subject {
 
 /// The processes of a run by the files that they ran, in order.
 #[derive(Debug, Default)]
-pub(super) struct Processes(BTreeMap<PathBuf, Vec<Pid>>);
+pub(super) struct Processes {
+    by_file: BTreeMap<PathBuf, Vec<Pid>>,
+    /// The file that was launched.
+    launched: Option<PathBuf>,
+}
 
 /// How far the process that is looked at has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,10 +48,17 @@ impl Processes {
     fn runs(&mut self, pid: Pid) -> Option<Subject> {
         // One that was killed meanwhile runs nothing.
         let executable = Process::new(pid).executable().ok()?;
-        let before = self.0.entry(executable.clone()).or_default();
+        self.launched.get_or_insert_with(|| executable.clone());
+        let before = self.by_file.entry(executable.clone()).or_default();
         let number = before.len();
         before.push(pid);
         Some(Subject { executable, number })
+    }
+
+    /// What a process is, if it is not the launched one or runs another file by now, as scripts end with.
+    pub(super) fn find_other(&self, pid: Pid, launched: Pid) -> Option<Subject> {
+        let is_other = |found: &Subject| pid != launched || Some(&found.executable) != self.launched.as_ref();
+        self.find(pid).filter(is_other)
     }
 
     /// What a process is, by the file that it ran last.
@@ -61,7 +72,7 @@ impl Processes {
                 number,
             })
         };
-        self.0.iter().find_map(ran)
+        self.by_file.iter().find_map(ran)
     }
 }
 
