@@ -239,8 +239,8 @@ fn accesses(sketch: &Sketch, predictor: &Predictor) -> Phrase {
             .text(format!("{reader} read "))
             .variable(variable)
             .text(format!(" between two writes of {writer}")),
-        (DEADLOCK, who @ [_, _, ..]) => {
-            let waiting = say().text(format!("{} wait for one another", who.join(" and ")));
+        (DEADLOCK, [_, _, ..]) => {
+            let waiting = say().text(format!("{} wait for one another", kinds(predictor)));
             match variable {
                 Some(locks) => waiting.text(" over ").code(locks),
                 None => waiting,
@@ -266,13 +266,31 @@ fn writer(predictor: &Predictor) -> String {
     }
 }
 
+/// The kinds of threads that a pattern is of, each once: a thread of a deadlock has one lock and wants another.
+fn kinds(predictor: &Predictor) -> String {
+    let mut kinds: Vec<String> = Vec::new();
+    for statement in &predictor.statements {
+        let kind = role(statement);
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    match kinds.as_slice() {
+        [one] => format!("threads that run {one}"),
+        several => several.join(" and "),
+    }
+}
+
+fn role(statement: &PredictorStatement) -> String {
+    match statement.thread_role.as_str() {
+        "" => "thread of unknown start".to_owned(),
+        role => short(role, NAME),
+    }
+}
+
 /// The threads of a pattern by their roles. Two threads of one role are one and another; the third access of an
 /// atomicity violation is the first thread's again.
 fn actors(predictor: &Predictor) -> Vec<String> {
-    let role = |statement: &PredictorStatement| match statement.thread_role.as_str() {
-        "" => "thread of unknown start".to_owned(),
-        role => short(role, NAME),
-    };
     let roles: Vec<String> = predictor.statements.iter().map(role).collect();
     let same = roles.len() > 1 && roles.iter().all(|role| Some(role) == roles.first());
     let name = |(index, role): (usize, &String)| match (same, index) {
@@ -358,7 +376,17 @@ mod tests {
     fn a_deadlock_needs_no_comparison() {
         let stuck = sentence(&sketch(DEADLOCK, (2, 2), (0, 0))).plain();
         assert!(
-            stuck.starts_with("one worker and another worker wait for one another"),
+            stuck.starts_with("threads that run worker wait for one another"),
+            "{stuck}"
+        );
+        let mut two = sketch(DEADLOCK, (2, 2), (0, 0));
+        let statements = &mut two.predictors[0].statements;
+        statements[1].thread_role = "saver".to_owned();
+        let (first, last) = (statements[0].clone(), statements[1].clone());
+        statements.extend([last, first]);
+        let stuck = sentence(&two).plain();
+        assert!(
+            stuck.starts_with("worker and saver wait for one another"),
             "{stuck}"
         );
     }
