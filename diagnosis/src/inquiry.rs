@@ -256,6 +256,11 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         if let Some(failed) = &mut run.failed {
             failed.polls = self.goes_round();
         }
+        if matches!(taken, Taken::FailedElsewhere(_)) {
+            // It did not get to where the others failed: that something did not happen there says nothing.
+            run.incomplete
+                .get_or_insert_with(|| "it failed elsewhere".to_owned());
+        }
         self.tracking.leave_out(&branches);
         self.tracking.called(library);
         self.evidence.add(self.catalogue.catalogue(), &run);
