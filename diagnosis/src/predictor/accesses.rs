@@ -2,7 +2,9 @@
 //!
 //! An event whose place among other threads' events is uncertain can change places with those beside it that are
 //! uncertain, too: a block of such events has no order across threads, but it has one towards everything before and after
-//! it. And what an access met can still tell: a read that returned what only one write of the block left came after it.
+//! it. And what an access met can still tell: a read that returned what only one write of the block left came after it. One that
+//! met what it cannot have met where it stands, and has nobody to change places with, was reported too late to be put in its
+//! place: it may have been anywhere among the other threads' accesses.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,6 +24,8 @@ pub(crate) struct Touch {
     pub block: Option<usize>,
     /// It is a write that changed the value, and no other write of its block left what it found or what it left.
     pub telling: bool,
+    /// Its place is wrong, and the right one is not known.
+    pub misplaced: bool,
 }
 
 impl Touch {
@@ -35,7 +39,13 @@ impl Touch {
 
     /// Whether it is certain that this came before one that is listed after it.
     pub fn certainly_before(&self, later: &Self) -> bool {
-        let ordered = self.thread == later.thread || self.block.is_none() || self.block != later.block;
+        if self.thread == later.thread {
+            return true;
+        }
+        if self.misplaced || later.misplaced {
+            return false;
+        }
+        let ordered = self.block.is_none() || self.block != later.block;
         let seen = self.telling && later.met() == self.value;
         let not_seen_yet = later.telling && self.value == later.before;
         ordered || seen || not_seen_yet
@@ -67,6 +77,7 @@ pub(crate) fn by_address(run: &Run) -> BTreeMap<(LocationId, u64), Vec<Touch>> {
             before: access.before,
             block,
             telling: false,
+            misplaced: false,
         };
         match touches.last_mut() {
             Some(last) if continues(last, &touch) => {
@@ -83,6 +94,7 @@ pub(crate) fn by_address(run: &Run) -> BTreeMap<(LocationId, u64), Vec<Touch>> {
     all.into_iter()
         .map(|(addr, (location, mut touches))| {
             find_telling(&mut touches);
+            find_misplaced(&mut touches);
             ((location, addr), touches)
         })
         .collect()
@@ -99,6 +111,19 @@ fn find_telling(touches: &mut [Touch]) {
             let times = |value| left.get(&(block, value)).copied().unwrap_or_default();
             touch.telling = before != value && times(value) == 1 && times(before) == 0;
         }
+    }
+}
+
+fn find_misplaced(touches: &mut [Touch]) {
+    for at in 1..touches.len() {
+        let (before, touch) = (touches[at - 1], touches[at]);
+        let alone = |other: Option<&Touch>| other.is_none_or(|other| other.block != touch.block);
+        let differs = before
+            .value
+            .zip(touch.met())
+            .is_some_and(|(left, met)| left != met);
+        touches[at].misplaced =
+            differs && touch.block.is_some() && alone(Some(&before)) && alone(touches.get(at + 1));
     }
 }
 

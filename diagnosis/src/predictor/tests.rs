@@ -231,6 +231,22 @@ fn what_was_read_tells_the_order_that_times_leave_open() {
     assert_eq!(held(&lab, &run), ["WR 4 2", "WR 4 3"]);
 }
 
+/// A report that came so late that its place was given away already.
+#[test]
+fn what_met_something_else_than_was_there_has_no_place() {
+    let mut lab = Lab::new(&[('a', "w"), ('b', "w")], &[("n", Shape::Pointer)]);
+    let run = lab.success("a:W1=7 b:R2=7 a:W3=0 b:R2=7?");
+    assert!(
+        !held(&lab, &run).contains(&"WR 3 2".to_owned()),
+        "{:?}",
+        held(&lab, &run)
+    );
+    let unknown = observe(&lab.catalogue, &run).unknown;
+    let cleared = lab.line(3);
+    let by_clearing = |predictor: &Predictor| predictor.accesses()[0].0.statement == cleared;
+    assert!(unknown.iter().any(by_clearing), "{unknown:?}");
+}
+
 #[test]
 fn what_is_uncertain_among_its_neighbours_is_certain_towards_the_rest() {
     let mut lab = Lab::new(
