@@ -184,3 +184,28 @@ fn what_is_meant_to_do_harm_does_nothing() {
         );
     }
 }
+
+/// A failure that did not come back has no thread's name, and one that always comes has nothing to be compared with.
+#[test]
+fn what_never_or_always_fails_is_told_so() {
+    let first = |sketch: &diagnosis::sketch::Sketch| {
+        let text = sketch::term(sketch, plain(200));
+        text.lines().next().unwrap_or_default().to_owned()
+    };
+    let mut sketch = sketches::all()
+        .into_iter()
+        .find_map(|(name, sketch)| (name == "no-predictor").then_some(sketch))
+        .expect("there is one without predictors");
+    sketch.runs.successful = 0;
+    sketch.runs.failing = 4;
+    let always = first(&sketch);
+    assert!(always.ends_with("; it did in all of 4 watched runs"), "{always}");
+    sketch.runs.failing = 0;
+    sketch.runs.successful = 9;
+    for thread in &mut sketch.threads {
+        thread.role = None;
+    }
+    let never = first(&sketch);
+    assert!(never.starts_with("The program "), "{never}");
+    assert!(never.ends_with("; it did not in 9 watched runs"), "{never}");
+}

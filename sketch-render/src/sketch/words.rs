@@ -1,6 +1,6 @@
 //! The sketch in plain language.
 
-use diagnosis::sketch::{Predictor, PredictorKind, PredictorStatement, Sketch};
+use diagnosis::sketch::{Predictor, PredictorKind, PredictorStatement, Sketch, Step};
 
 use super::names::short;
 use super::view;
@@ -66,21 +66,21 @@ impl Phrase {
 /// 212 successful)". What chance may have made is said to be no more than that.
 #[must_use]
 pub fn sentence(sketch: &Sketch) -> Phrase {
-    let runs = &sketch.runs;
-    match sketch.predictors.first() {
-        Some(best) if convinces(best) => predictor(sketch, best).text(format!(" ({})", counts(best))),
-        Some(best) => {
+    let (failing, successful) = (sketch.runs.failing, sketch.runs.successful);
+    match (sketch.predictors.first(), failing, successful) {
+        (Some(best), ..) if convinces(best) => predictor(sketch, best).text(format!(" ({})", counts(best))),
+        (_, 0, 0) => failure(sketch).text("; no run was watched"),
+        (_, 0, watched) => failure(sketch).text(format!("; it did not in {watched} watched runs")),
+        (_, watched, 0) => failure(sketch).text(format!("; it did in all of {watched} watched runs")),
+        (Some(best), ..) => {
             let mut phrase = failure(sketch).text(format!(
-                "; nothing clearly separates the {} failing from the {} successful runs yet, at best this: ",
-                runs.failing, runs.successful
+                "; nothing clearly separates the {failing} failing from the {successful} successful runs yet, at best this: "
             ));
             phrase.0.extend(predictor(sketch, best).0);
             phrase.text(format!(" ({})", counts(best)))
         }
-        None if view::is_static(sketch) => failure(sketch).text("; no run was watched"),
-        None => failure(sketch).text(format!(
-            "; nothing separates the {} failing from the {} successful runs yet",
-            runs.failing, runs.successful
+        (None, ..) => failure(sketch).text(format!(
+            "; nothing separates the {failing} failing from the {successful} successful runs yet"
         )),
     }
 }
@@ -94,6 +94,11 @@ fn convinces(predictor: &Predictor) -> bool {
 fn failure(sketch: &Sketch) -> Phrase {
     let failing = sketch.steps.iter().find(|step| step.failing);
     let lanes = view::lanes(sketch);
+    let has_role = |step: &&Step| {
+        let thread = sketch.threads.iter().find(|thread| thread.id == step.thread);
+        thread.is_some_and(|thread| thread.role.is_some())
+    };
+    let failing = failing.filter(has_role);
     let who = failing
         .and_then(|step| lanes.iter().find(|lane| lane.thread == step.thread))
         .map_or_else(|| "The program".to_owned(), |lane| lane.name.clone());
