@@ -4,7 +4,7 @@
 //! finds when somebody asks for the element: perhaps after the race. But where failing runs had it, the next ones can
 //! watch from the start on, with the registers that are left.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use program::{LinkAddr, ModuleId, Program, RunAddr};
 
@@ -22,6 +22,8 @@ const MOST: usize = 3;
 #[derive(Debug, Default)]
 pub(crate) struct Fixed {
     known: BTreeMap<Watched, Vec<Place>>,
+    /// Accesses to the data of a file, at whichever address.
+    in_files: BTreeSet<Watched>,
 }
 
 impl Fixed {
@@ -31,13 +33,22 @@ impl Fixed {
         known.into_iter().flatten().rev()
     }
 
-    /// Takes in where a failing run had what it found late.
+    /// Whether failing runs had what an access is watched for in the data of a file: whatever led there, it has a name.
+    pub(crate) fn is_static(&self, module: Option<&str>, access: LinkAddr) -> bool {
+        self.in_files.contains(&(module.map(str::to_owned), access))
+    }
+
+    /// Takes in where a failing run had what it watched, above all what it found late.
     pub(crate) fn learn(&mut self, record: &RunRecord, program: &Program<'_>) {
         for (number, watched) in record.watched.iter().enumerate() {
-            let addr = last_access(record, number).filter(|_| watched.late && watched.fixed.is_none());
+            let addr = last_access(record, number);
             let Some(place) = addr.and_then(|addr| place(record, addr, program)) else {
                 continue;
             };
+            self.in_files.insert((watched.module.clone(), watched.access));
+            if !watched.late || watched.fixed.is_some() {
+                continue;
+            }
             let known = self
                 .known
                 .entry((watched.module.clone(), watched.access))

@@ -11,7 +11,8 @@ use slicer::slice::Criterion;
 use crate::adapt::{Adapt, Ended, Next, Stop};
 use crate::assemble::{Subject, assemble, representative};
 use crate::evidence::Evidence;
-use crate::rank::{Ranked, rank};
+use crate::predictor::Predictor;
+use crate::rank::{Ranked, expected_writes, rank};
 use crate::reading::{self, Cataloguer, Reading};
 use crate::record::{RunEnd, RunRecord};
 use crate::run::{Run, StatementId};
@@ -265,9 +266,14 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         self.tracking.called(library);
         self.evidence.add(self.catalogue.catalogue(), &run);
         self.ranked = rank(self.catalogue.catalogue(), &self.evidence, self.failing);
+        let best = self.ranked.first().map(|best| best.predictor.locations());
+        self.tracking
+            .look_for_givers(&best.unwrap_or_default(), &mut self.catalogue);
         if failed {
             self.tracking.learn(record);
             self.join(writers.into_iter().chain(failed_at).collect());
+            let expected = self.expected_writers();
+            self.join(expected);
             self.tracking.read_ahead(AHEAD, &mut self.catalogue);
             self.failing_runs.push(run);
             if self.failing_runs.len() > MOST_KEPT {
@@ -328,6 +334,20 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         };
         let new: Vec<Pc> = writers.into_iter().filter(outside).collect();
         self.tracking.join(new);
+    }
+
+    /// What should have been written before it was read: how it comes about is half of the story, and no failing run may live
+    /// to show it.
+    fn expected_writers(&self) -> BTreeSet<Pc> {
+        let best = self.ranked.first().map(|best| &best.predictor);
+        let Some(Predictor::Unwritten { location, read }) = best else {
+            return BTreeSet::new();
+        };
+        let writers = expected_writes(&self.evidence, *location, read);
+        let pcs = writers
+            .iter()
+            .filter_map(|writer| self.catalogue.pc_of(writer.statement, self.program));
+        pcs.collect()
     }
 
     /// What is known now.

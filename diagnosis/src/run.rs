@@ -69,6 +69,9 @@ pub struct StatementInfo {
     /// that only runs showed. A call of a function in which a run showed a statement has one: that statement.
     #[serde(default)]
     pub because: Option<Because>,
+    /// It creates a thread that the slice goes through the beginning of.
+    #[serde(default)]
+    pub creates: bool,
 }
 
 /// Why a statement is looked at.

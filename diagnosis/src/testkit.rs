@@ -59,6 +59,7 @@ impl Lab {
                 text: None,
                 slice: None,
                 because: None,
+                creates: false,
             });
             next
         })
@@ -91,6 +92,7 @@ impl Lab {
             distance,
         });
         info.because = because;
+        info.creates = because.is_some_and(|because| because.why == Why::Thread);
     }
 
     /// A run that ended well.

@@ -19,8 +19,20 @@ use crate::rank::Ranked;
 use crate::run::{Catalogue, Run, StatementId, What};
 use crate::sketch::{self, Backends, Failure, ProgramRef, Sketch};
 
+/// Statements of a sketch that no run went into: what a person reads at a glance.
+const STATIC: u32 = 10;
+
 /// Predictors that a sketch lists.
 const LISTED: usize = 10;
+
+/// A statement that gave out a pointer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Giving {
+    /// It, and the calls that were inlined around it, innermost first: each of them gave it to its function.
+    pub candidates: Vec<StatementId>,
+    /// The inlined calls further out, around whoever used the pointer as well.
+    pub around: Vec<StatementId>,
+}
 
 /// What a sketch is made of.
 #[derive(Clone, Debug)]
@@ -29,8 +41,8 @@ pub struct Subject<'a> {
     pub catalogue: &'a Catalogue,
     /// What they say.
     pub evidence: &'a Evidence,
-    /// Statements that gave out the pointers behind which the memory of the best predictor is.
-    pub givers: BTreeSet<StatementId>,
+    /// What gave out the pointers behind which the memory of the best predictor is.
+    pub givers: Vec<Giving>,
     /// The ranking of `evidence`.
     pub ranked: &'a [Ranked],
     /// The failing run to show: see [`representative`]. Without one, the sketch is that of the slice.
@@ -49,8 +61,9 @@ pub struct Subject<'a> {
     pub backends: Backends,
 }
 
-/// The failing run that shows the best predictor best: it held there, with the fewest uncertain events; what else the failing
-/// thread depends on was watched, and there is the least of the rest.
+/// The failing run that shows the best predictor best: it held there, and what was true before was seen, best as the work of
+/// one of its threads; with the fewest uncertain events; what else the failing thread depends on was watched, and there is the
+/// least of the rest.
 #[must_use]
 pub fn representative<'a>(
     catalogue: &Catalogue,
@@ -65,12 +78,23 @@ pub fn representative<'a>(
             .take(1)
             .filter(|best| !held.contains_key(&best.predictor))
             .count();
-        let uncertain = run.events.iter().filter(|event| event.uncertain).count();
+        let instance = ranked
+            .first()
+            .and_then(|best| locate(catalogue, run, &best.predictor));
+        let before = instance.and_then(|instance| select::true_before(run, &instance));
+        let unknown_before = match before {
+            Some((_, own)) => u8::from(!own),
+            None => 2,
+        };
+        // What somebody wrote who was not seen is as bad as what somebody wrote nobody knows when.
+        let uncertain =
+            run.events.iter().filter(|event| event.uncertain).count() + select::unseen_writes(run);
         let incomplete = run.incomplete.is_some();
         let watched = Reverse(accessed_in_slice(catalogue, run));
         (
             missing,
             incomplete,
+            unknown_before,
             uncertain,
             watched,
             run.events.len(),
@@ -111,9 +135,10 @@ pub fn assemble(subject: Subject<'_>) -> Sketch {
         }
         None => {
             notes.push(
-                "No tracked run failed: these are the statements that the failing one depends on.".into(),
+                "Static sketch: no tracked run failed; these are the statements that the failing one depends on."
+                    .into(),
             );
-            place::slice(subject.catalogue, subject.sigma)
+            place::slice(subject.catalogue, subject.sigma.max(STATIC))
         }
     };
     let predictors = ranked.iter().take(LISTED).enumerate().map(|(at, ranked)| {

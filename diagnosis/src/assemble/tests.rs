@@ -1,16 +1,14 @@
-use std::collections::BTreeSet;
-
-use super::{Subject, assemble, representative};
+use super::{Giving, Subject, assemble, representative};
 use crate::accuracy::{Accuracy, Place, compare};
-use crate::run::{AccessKind, Gap, Run, Shape, StatementId};
+use crate::run::{AccessKind, Gap, Run, Shape};
 use crate::sketch::{Backends, Evidence as How, Failure, ProgramRef, Sketch, Source, Value, Why};
 use crate::testkit::Lab;
 
-fn sketch(lab: &mut Lab, runs: &[Run]) -> Sketch {
-    sketch_with(lab, runs, BTreeSet::new())
+pub(super) fn sketch(lab: &mut Lab, runs: &[Run]) -> Sketch {
+    sketch_with(lab, runs, Vec::new())
 }
 
-fn sketch_with(lab: &mut Lab, runs: &[Run], givers: BTreeSet<StatementId>) -> Sketch {
+pub(super) fn sketch_with(lab: &mut Lab, runs: &[Run], givers: Vec<Giving>) -> Sketch {
     let (evidence, ranked) = lab.rank(runs);
     assemble(Subject {
         catalogue: &lab.catalogue,
@@ -28,7 +26,7 @@ fn sketch_with(lab: &mut Lab, runs: &[Run], givers: BTreeSet<StatementId>) -> Sk
 }
 
 /// `role:line`, with an access where there is one.
-fn steps(sketch: &Sketch) -> Vec<String> {
+pub(super) fn steps(sketch: &Sketch) -> Vec<String> {
     let lane = |thread: u32| sketch.threads[thread as usize].role.clone().unwrap();
     sketch
         .steps
@@ -46,7 +44,7 @@ fn steps(sketch: &Sketch) -> Vec<String> {
 }
 
 /// A queue whose lock is cleared while a consumer still needs it.
-fn queue() -> (Lab, Vec<Run>) {
+pub(super) fn queue() -> (Lab, Vec<Run>) {
     let mut lab = Lab::new(
         &[('m', "main"), ('a', "consumer"), ('b', "consumer")],
         &[("q->mut", Shape::Pointer)],
@@ -118,8 +116,11 @@ fn a_sketch_shows_where_the_pointer_came_from_in_functions_that_it_shows() {
     let (mut lab, runs) = queue();
     lab.function("main", &[162]);
     lab.function("elsewhere", &[300]);
-    let givers = BTreeSet::from([lab.line(162), lab.line(300)]);
-    let shown = steps(&sketch_with(&mut lab, &runs, givers));
+    let givers = [162, 300].map(|line| Giving {
+        candidates: vec![lab.line(line)],
+        around: Vec::new(),
+    });
+    let shown = steps(&sketch_with(&mut lab, &runs, givers.to_vec()));
     assert_eq!(
         shown.iter().filter(|step| *step == "main:162").count(),
         1,
@@ -173,7 +174,7 @@ fn without_a_tracked_failure_the_slice_is_shown() {
     let sketch = assemble(Subject {
         catalogue: &lab.catalogue,
         evidence: &evidence,
-        givers: BTreeSet::new(),
+        givers: Vec::new(),
         ranked: &ranked[..0],
         run: None,
         successful: None,
@@ -188,7 +189,13 @@ fn without_a_tracked_failure_the_slice_is_shown() {
         .iter()
         .filter_map(|step| step.statement.line)
         .collect();
-    assert_eq!(lines, [124, 127, 82]);
+    assert_eq!(
+        lines,
+        [165, 92, 124, 127, 82],
+        "σ is what is tracked, not what a person reads"
+    );
+    let named = |note: &String| note.starts_with("Static sketch");
+    assert!(sketch.notes.iter().any(named), "{:?}", sketch.notes);
     assert!(sketch.steps.iter().all(|step| step.evidence == How::Inferred));
 }
 

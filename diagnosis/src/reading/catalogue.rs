@@ -51,6 +51,7 @@ impl Cataloguer {
                 text: None,
                 slice: None,
                 because: None,
+                creates: false,
             });
         }
         number
@@ -120,6 +121,16 @@ impl Cataloguer {
         self.statements.get(&statement.key()).copied()
     }
 
+    /// One of a statement's instructions.
+    #[must_use]
+    pub fn pc_of(&self, statement: StatementId, program: &Program<'_>) -> Option<Pc> {
+        let info = self.catalogue.statements.get(statement.0 as usize)?;
+        Some(Pc {
+            module: module_named(info.module.as_deref(), program)?,
+            addr: LinkAddr(info.pc),
+        })
+    }
+
     /// The number of the statement that an instruction belongs to, if it is in the slice.
     #[must_use]
     pub fn in_slice_at(&self, pc: Pc, program: &Program<'_>) -> Option<StatementId> {
@@ -138,6 +149,13 @@ impl Cataloguer {
         {
             info.slice = Some(place);
             info.because = because;
+        }
+    }
+
+    /// Notes that a statement creates a thread.
+    pub fn creates_thread(&mut self, statement: StatementId) {
+        if let Some(info) = self.catalogue.statements.get_mut(statement.0 as usize) {
+            info.creates = true;
         }
     }
 
@@ -224,6 +242,16 @@ impl Cataloguer {
 
 fn count(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
+}
+
+/// The module of a name; the executable has none.
+pub(crate) fn module_named(name: Option<&str>, program: &Program<'_>) -> Option<ModuleId> {
+    let mut modules = program.modules();
+    let (id, _) = modules.find(|(id, module)| match name {
+        None => *id == ModuleId(0),
+        Some(name) => module.name() == name,
+    })?;
+    Some(id)
 }
 
 /// The source's name of the memory that an access is about.

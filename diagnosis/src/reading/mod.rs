@@ -22,6 +22,7 @@ use crate::run::{
     Access, AccessKind, Event, Failed, Gap, LocationId, Run, RunThread, StatementId, ThreadIx, What,
 };
 pub use catalogue::Cataloguer;
+pub(crate) use catalogue::module_named;
 use places::Places;
 
 /// A thread of which nothing is known.

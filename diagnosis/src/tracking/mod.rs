@@ -3,7 +3,8 @@
 //! The slice is what the code says; statements that a watchpoint caught at a tracked location join it with what they
 //! depend on, because no analysis of the code could have found them.
 
-use std::cell::RefCell;
+mod givers;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -17,11 +18,13 @@ use watchpoint::arm::{self, Armament};
 use watchpoint::rotation::Rotation;
 use watchpoint::{Address, WatchSpec, registers_for};
 
+use crate::assemble::Giving;
 use crate::fixed::Fixed;
 use crate::reading::Cataloguer;
 use crate::record::{RunRecord, WatchedRecord};
 use crate::run::{Because, LocationId, SlicePlace, StatementId};
 use crate::sketch::Why;
+use givers::Givers;
 
 /// Debug registers of a processor.
 const REGISTERS: usize = 4;
@@ -79,8 +82,7 @@ pub struct Tracking<'p, 'a> {
     fixed: Fixed,
     /// Library functions that accessed what was watched.
     library: BTreeSet<FunctionRef>,
-    /// The calls that gave out what instructions access, as far as somebody asked: there is a sketch after every run.
-    givers: RefCell<BTreeMap<Pc, Vec<Pc>>>,
+    givers: Givers,
 }
 
 /// What runs too often to be tracked: it would change the program, and drown the rest.
@@ -108,6 +110,9 @@ impl Joined<'_, '_> {
                 return;
             };
             let id = catalogue.statement(&found.statement, program);
+            if found.creates {
+                catalogue.creates_thread(id);
+            }
             if let Some(because) = because(&found, &self.statements) {
                 catalogue.is_there_for(id, because);
             }
@@ -142,7 +147,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
             hot: Hot::default(),
             fixed: Fixed::default(),
             library: BTreeSet::new(),
-            givers: RefCell::default(),
+            givers: Givers::default(),
         }
     }
 
@@ -253,6 +258,9 @@ impl<'p, 'a> Tracking<'p, 'a> {
         };
         let because = because(found, &self.statements);
         catalogue.place_in_slice(id, place, because);
+        if found.creates {
+            catalogue.creates_thread(id);
+        }
         self.statements.push(id);
     }
 
@@ -281,25 +289,23 @@ impl<'p, 'a> Tracking<'p, 'a> {
             .extend(given_up.map(|watched| (watched.module.clone(), watched.access)));
     }
 
-    /// The statements that gave out the pointers behind which a location is.
-    pub fn givers(&self, location: LocationId, catalogue: &Cataloguer) -> BTreeSet<StatementId> {
-        let mut givers = BTreeSet::new();
-        for (name, addr) in catalogue.accesses_of(location) {
-            let mut modules = self.program.modules();
-            let module = modules.find(|(id, module)| match name {
-                None => *id == ModuleId(0),
-                Some(name) => module.name() == name,
-            });
-            let Some((module, _)) = module else { continue };
-            let access = Pc { module, addr };
-            let mut known = self.givers.borrow_mut();
-            let calls = known
-                .entry(access)
-                .or_insert_with(|| arm::givers(access, self.program, &self.threads));
-            let calls = calls.iter();
-            givers.extend(calls.filter_map(|call| catalogue.number_at(*call, self.program)));
+    /// Finds out where the pointers come from behind which locations are.
+    pub fn look_for_givers(&mut self, locations: &[LocationId], catalogue: &mut Cataloguer) {
+        for &location in locations {
+            self.givers
+                .look_for(location, self.program, &self.threads, catalogue);
         }
-        givers
+    }
+
+    /// The statements that gave out the pointers behind which a location is, as far as somebody looked for them. What is in
+    /// a global needs none.
+    #[must_use]
+    pub fn givers(&self, location: LocationId, catalogue: &Cataloguer) -> Vec<Giving> {
+        let mut accesses = catalogue.accesses_of(location).into_iter();
+        match accesses.any(|(module, addr)| self.fixed.is_static(module, addr)) {
+            true => Vec::new(),
+            false => self.givers.of(location).cloned().collect(),
+        }
     }
 
     /// What a run is to track. It takes what the best explanation is about; which of the other locations follows from its

@@ -2,7 +2,7 @@
 
 use program::code::InstrIx;
 use program::values::{Base, Gpr, Place};
-use program::{FunctionRef, Pc};
+use program::{Attribution, FunctionRef, Pc};
 
 use super::around::passed_to_thread;
 use super::context::{Context, Site};
@@ -63,6 +63,11 @@ impl Slice<'_, '_> {
         let mut found: Vec<(Pc, How)> = started
             .map(|(pc, argument)| (pc, How::Started(argument)))
             .collect();
+        let creations = found.iter().map(|(pc, _)| self.program.statement_at(*pc));
+        self.creations.extend(creations.filter_map(|at| match at {
+            Attribution::Statement(statement) => Some(statement.key()),
+            Attribution::CompilerMade | Attribution::Library => None,
+        }));
         if let Some(site) = site.filter(|_| found.is_empty()) {
             return vec![Caller::on_stack(site)];
         }

@@ -59,6 +59,8 @@ pub struct SliceStatement {
     pub why: Why,
     /// The number of the statement that depends on it; its own for the failing one.
     pub because_of: u32,
+    /// It creates a thread on the way to the failure; what only prepared what the thread got does not.
+    pub creates: bool,
     /// The statement.
     pub statement: Statement,
 }
@@ -78,6 +80,8 @@ pub struct Slice<'p, 'a> {
     numbers: HashMap<StatementKey, u32>,
     /// The instructions of each emitted statement that the slice went through.
     instructions: Vec<Vec<(FunctionRef, InstrIx)>>,
+    /// The statements that create the threads that the slice went through the beginning of.
+    creations: HashSet<StatementKey>,
 }
 
 /// Where the walk is, while a task is being worked on.
@@ -122,6 +126,7 @@ impl<'p, 'a> Slice<'p, 'a> {
             wanted: HashSet::new(),
             numbers: HashMap::new(),
             instructions: Vec::new(),
+            creations: HashSet::new(),
         };
         slice.begin(criterion);
         slice
@@ -258,6 +263,7 @@ impl<'p, 'a> Slice<'p, 'a> {
             distance: queued.distance,
             why: queued.why,
             because_of: if next == 0 { 0 } else { queued.from },
+            creates: self.creations.contains(&statement.key()),
             statement,
         };
         (Some(emitted), here)

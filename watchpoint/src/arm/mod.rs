@@ -97,9 +97,18 @@ pub fn arm<'p, 'a>(plan: &Plan, program: &'p Program<'a>, threads: &ThreadModel<
     armament
 }
 
-/// The calls that gave out what an instruction accesses: where a person would say that the pointer comes from.
+/// An instruction that a pointer comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Giver {
+    /// A call that returned it.
+    Call(Pc),
+    /// An instruction that loaded it, perhaps in place of a call that was inlined.
+    Load(Pc),
+}
+
+/// What gave out the memory that an instruction accesses: where a person would say that the pointer comes from.
 #[must_use]
-pub fn givers<'p, 'a>(access: Pc, program: &'p Program<'a>, threads: &ThreadModel<'p, 'a>) -> Vec<Pc> {
+pub fn givers<'p, 'a>(access: Pc, program: &'p Program<'a>, threads: &ThreadModel<'p, 'a>) -> Vec<Giver> {
     let points = Points::new(program);
     Origins::new(program, threads, &points).givers(access)
 }

@@ -10,6 +10,7 @@ use program::{FunctionRef, LinkAddr, Module, ModuleId, Pc, Program};
 use slicer::threads::ThreadModel;
 use slicer::view::FunctionView;
 
+use super::Giver;
 use super::point::Points;
 use crate::watcher::{Expression, Probe};
 
@@ -38,8 +39,8 @@ pub(super) struct Found {
     pub(super) fixed: Vec<(ModuleId, LinkAddr)>,
     /// Somebody passes something that is neither.
     pub(super) others: bool,
-    /// The calls whose results are passed on.
-    pub(super) givers: Vec<Pc>,
+    /// Where what is passed on comes from.
+    pub(super) givers: Vec<Giver>,
 }
 
 impl<'o, 'p, 'a> Origins<'o, 'p, 'a> {
@@ -75,9 +76,8 @@ impl<'o, 'p, 'a> Origins<'o, 'p, 'a> {
         found
     }
 
-    /// The calls that returned the pointer behind which an instruction accesses memory, in whichever function on the way to it
-    /// that was.
-    pub(super) fn givers(&self, access: Pc) -> Vec<Pc> {
+    /// What gave out the pointer behind which an instruction accesses memory, in whichever function on the way to it that was.
+    pub(super) fn givers(&self, access: Pc) -> Vec<Giver> {
         let mut found = Found::default();
         let look = || {
             let function = self.program.function_at(access)?;
@@ -200,12 +200,16 @@ impl<'o, 'p, 'a> Origins<'o, 'p, 'a> {
             Value::Sum(Base::Made(maker, Gpr::RAX), offset) if view.is_call(maker) => {
                 found.others = true;
                 if let Some(call) = view.pc(maker) {
-                    found.givers.push(call);
+                    found.givers.push(Giver::Call(call));
                     self.allocated(call, offset, depth, &mut found.probes);
                 }
             }
             Value::Sum(Base::Entry(register), offset) if Gpr::ARGUMENTS.contains(&register) && depth > 0 => {
                 self.trace(view.id, register, offset, depth - 1, found);
+            }
+            Value::Sum(Base::Made(maker, _), _) => {
+                found.givers.extend(view.pc(maker).map(Giver::Load));
+                return false;
             }
             _ => {
                 let shared = |offset: &i64| self.threads.shared_frame(view).contains(*offset);

@@ -3,35 +3,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Selection;
-use crate::run::{Access, StatementId, ThreadIx, What};
+use crate::run::{Access, AccessKind, Run, StatementId, ThreadIx, What};
 use crate::sketch::Why;
 
 impl Selection<'_> {
     /// Rule 3, for the first access of the predictor: it read what was true before, or ended it. What it only ended matters
     /// if it was the work of one of the threads: what others left there before these began is where everything starts.
     pub(super) fn what_was_true_before(&mut self, instance: &[usize]) {
-        let thread = |&event: &usize| self.run.events.get(event).map(|event| event.thread);
-        let threads: BTreeSet<ThreadIx> = instance.iter().filter_map(thread).collect();
-        if let Some(&first) = instance.iter().min()
-            && let Some((_, _, access)) = self.access(first)
-            && let Some(write) = self.last_write(&access, first)
-            && (access.kind.reads() || thread(&write).is_some_and(|writer| threads.contains(&writer)))
-        {
+        if let Some((write, _)) = true_before(self.run, instance) {
             self.take_event(write, None);
         }
     }
 
-    /// The last write to an access's memory before an event.
+    /// The last write to an access's memory before an event, unless what the access found there shows that somebody wrote who
+    /// was not seen: memory that was given back and handed out again has a new content.
     fn last_write(&self, access: &Access, before: usize) -> Option<usize> {
-        (0..before).rev().find(|&event| {
-            self.access(event).is_some_and(|(_, _, other)| {
-                (other.location, other.addr) == (access.location, access.addr) && other.kind.writes()
-            })
-        })
+        last_write(self.run, access, before)
     }
 
     /// Rule 4: the failing thread's last access, by each statement, to what the race was about; while the race was not over,
-    /// by those of the slice.
+    /// by those of the slice. What the race itself consists of is the next turn of a loop when it is done again.
     pub(super) fn how_the_failing_thread_learns(&mut self, failing: Option<ThreadIx>, instance: &[usize]) {
         let (Some(failing), Some(&first)) = (failing, instance.iter().min()) else {
             return;
@@ -42,12 +33,14 @@ impl Selection<'_> {
             .filter_map(|&event| self.access(event))
             .map(|(_, _, access)| (access.location, access.addr))
             .collect();
+        let statement = |&event: &usize| self.run.events.get(event).map(|event| event.statement);
+        let raced: BTreeSet<StatementId> = instance.iter().filter_map(statement).collect();
         let mut last: BTreeMap<StatementId, usize> = BTreeMap::new();
         for event in first + 1..self.run.events.len() {
             if let Some((thread, statement, access)) = self.access(event)
                 && thread == failing
                 && places.contains(&(access.location, access.addr))
-                && (event > end || self.distance(statement).is_some())
+                && (self.distance(statement).is_some() || event > end && !raced.contains(&statement))
             {
                 last.insert(statement, event);
             }
@@ -60,8 +53,8 @@ impl Selection<'_> {
     }
 
     /// Rule 5: the statements of the slice between those of the failing thread and the failure, and the decisions on
-    /// watched memory that they depend on.
-    pub(super) fn connections(&mut self, failing: Option<ThreadIx>) {
+    /// watched memory that they depend on. Of a race, not the test of what one of its accesses returned: the value is seen there.
+    pub(super) fn connections(&mut self, failing: Option<ThreadIx>, across: bool) {
         let (Some(thread), Some(failed)) = (failing, self.run.failed) else {
             return;
         };
@@ -83,13 +76,18 @@ impl Selection<'_> {
                 let inner = statement;
                 statement = because.of;
                 steps += 1;
-                // What a call returned is used where it was called.
-                let call = self.function(inner) != self.function(statement);
+                // What a call returned is used where it was called, and what one function left for another where that finds it.
+                let handed = self
+                    .because(inner)
+                    .is_some_and(|because| because.why != Why::Control);
+                let call = handed && self.function(inner) != self.function(statement);
                 let hands_on = self
                     .because(statement)
                     .is_none_or(|because| because.why == Why::Data);
                 let watched = self.accesses_in_run(thread, statement);
-                if !hands_on || watched || call {
+                let is_control = self.because(statement).is_some_and(|at| at.why == Why::Control);
+                let tests = across && is_control && !watched && self.is_ranked(thread, inner);
+                if !tests && (!hands_on || watched || call) {
                     connected.insert(statement);
                     self.take(
                         thread,
@@ -111,6 +109,12 @@ impl Selection<'_> {
                 );
             }
         }
+    }
+
+    /// Whether a statement is an access of the best predictor.
+    fn is_ranked(&self, thread: ThreadIx, statement: StatementId) -> bool {
+        let mut picks = self.picks.values();
+        picks.any(|pick| (pick.thread, pick.statement) == (thread, statement) && pick.rank.is_some())
     }
 
     /// Whether another thread was seen at a statement, and this one was not: what one thread writes another one may wait for.
@@ -152,4 +156,57 @@ impl Selection<'_> {
             }
         }
     }
+}
+
+/// The write whose value the first of some accesses read or replaced, and whether one of their threads made it.
+pub(in crate::assemble) fn true_before(run: &Run, instance: &[usize]) -> Option<(usize, bool)> {
+    let thread = |&event: &usize| run.events.get(event).map(|event| event.thread);
+    let threads: BTreeSet<ThreadIx> = instance.iter().filter_map(thread).collect();
+    let &first = instance.iter().min()?;
+    let What::Access(access) = run.events.get(first)?.what else {
+        return None;
+    };
+    let write = last_write(run, &access, first)?;
+    let own = thread(&write).is_some_and(|writer| threads.contains(&writer));
+    (access.kind.reads() || own).then_some((write, own))
+}
+
+/// How many accesses found what nobody was seen to write since the write before.
+pub(in crate::assemble) fn unseen_writes(run: &Run) -> usize {
+    let mut last: BTreeMap<_, Option<u64>> = BTreeMap::new();
+    let mut unseen = 0;
+    for event in &run.events {
+        let What::Access(access) = event.what else {
+            continue;
+        };
+        let content = last.entry((access.location, access.addr)).or_default();
+        unseen += usize::from(differ(*content, found(&access)));
+        *content = access.value;
+    }
+    unseen
+}
+
+fn last_write(run: &Run, access: &Access, before: usize) -> Option<usize> {
+    let at = run.events.get(..before)?.iter().rposition(|event| {
+        matches!(event.what, What::Access(other)
+            if (other.location, other.addr) == (access.location, access.addr) && other.kind.writes())
+    })?;
+    let What::Access(write) = run.events.get(at)?.what else {
+        return None;
+    };
+    (!differ(write.value, found(access))).then_some(at)
+}
+
+/// What an access found, as far as that is known.
+fn found(access: &Access) -> Option<u64> {
+    match access.kind {
+        AccessKind::Read => access.value,
+        AccessKind::Write | AccessKind::ReadWrite => access.before,
+    }
+}
+
+fn differ(written: Option<u64>, found: Option<u64>) -> bool {
+    written
+        .zip(found)
+        .is_some_and(|(written, found)| written != found)
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Selection;
+use crate::assemble::Giving;
 use crate::run::{StatementId, ThreadIx};
 use crate::sketch::Why;
 
@@ -29,10 +30,21 @@ impl Selection<'_> {
         }
     }
 
-    /// Rule 8.
-    pub(super) fn where_it_came_from(&mut self, givers: &BTreeSet<StatementId>) {
-        for &giver in givers {
-            if self.has_line(giver) || self.is_handed_to(giver, givers) {
+    /// Rule 8: of calls that were inlined one into another, the outermost one in a function with steps.
+    pub(super) fn where_it_came_from(&mut self, givers: &[Giving]) {
+        let stepped = |giver: &&StatementId| {
+            let mut picks = self.picks.values();
+            picks.any(|pick| self.function(pick.statement) == self.function(**giver))
+        };
+        let chosen = givers.iter().filter_map(|giving| {
+            let outermost = giving.candidates.iter().rfind(stepped)?;
+            Some((*outermost, giving))
+        });
+        let chosen: Vec<(StatementId, &Giving)> = chosen.collect();
+        let all: BTreeSet<StatementId> = chosen.iter().map(|(giver, _)| *giver).collect();
+        for (giver, giving) in chosen {
+            let inside = giving.around.iter().any(|call| all.contains(call));
+            if inside || self.has_line(giver) || self.is_handed_to(giver, &all) {
                 continue;
             }
             let same = |pick: &&super::Pick| self.function(pick.statement) == self.function(giver);

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::Selection;
+use crate::predictor::Role;
 use crate::run::{StatementId, ThreadIx};
 use crate::sketch::Why;
 
 impl Selection<'_> {
-    /// Rule 7.
-    pub(super) fn creations(&mut self, mut roles: BTreeSet<crate::predictor::Role>) {
+    /// Rule 7. Threads of the `expected` roles have no step because they came too late for it.
+    pub(super) fn creations(&mut self, mut roles: BTreeSet<Role>, expected: &BTreeSet<Role>) {
         let with_steps: BTreeSet<ThreadIx> = self.picks.values().map(|pick| pick.thread).collect();
         let role = |thread: &ThreadIx| {
             self.run
@@ -18,9 +19,10 @@ impl Selection<'_> {
         };
         roles.extend(with_steps.iter().filter_map(role));
         for creation in self.statements() {
+            let creates = self.catalogue.statements.get(creation.0 as usize);
             let Some(because) = self
                 .because(creation)
-                .filter(|because| because.why == Why::Thread)
+                .filter(|_| creates.is_some_and(|info| info.creates))
             else {
                 continue;
             };
@@ -37,6 +39,9 @@ impl Selection<'_> {
             }
             let created: Vec<ThreadIx> = self.picks.values().map(|pick| pick.thread).collect();
             let Some(created) = self.created_by(because.of, &created) else {
+                if self.leads_to(because.of, expected) {
+                    self.take(creator, creation, self.next_in_code(creator, creation));
+                }
                 continue;
             };
             self.take(creator, creation, None);
@@ -108,6 +113,28 @@ impl Selection<'_> {
             steps += 1;
         }
         None
+    }
+
+    /// Whether a statement is there for a function that threads of some roles begin with.
+    fn leads_to(&self, statement: StatementId, roles: &BTreeSet<Role>) -> bool {
+        let chain = std::iter::successors(Some(statement), |&at| Some(self.because(at)?.of));
+        let mut chain = chain.take(self.catalogue.statements.len());
+        chain.any(|at| {
+            let function = self.function(at);
+            roles.iter().any(|role| Some(&**role) == function)
+        })
+    }
+
+    /// Where a thread was, at its end, in the function of a statement and behind it.
+    fn next_in_code(&self, thread: ThreadIx, statement: StatementId) -> Option<StatementId> {
+        let info = |at: StatementId| self.catalogue.statements.get(at.0 as usize);
+        let line = info(statement)?.line?;
+        let stack = &self.run.threads.get(thread.0 as usize)?.stack;
+        let behind = |at: &&StatementId| {
+            self.function(**at) == self.function(statement)
+                && info(**at).is_some_and(|info| info.line.is_some_and(|other| other > line))
+        };
+        stack.iter().find(behind).copied()
     }
 
     /// The thread that executes a creation: one that was seen to, else the first.

@@ -12,7 +12,7 @@
 //! 6. a call that led to one of these: the nearest one on the stack that the thread had there, and
 //!    those further out that pass what the failure depends on or whose function has steps of its own,
 //! 7. the creation of a thread by one that has steps, and where the created one takes its argument: that is where the two
-//!    became concurrent,
+//!    became concurrent; also where the created one came too late for the step that was expected of it,
 //! 8. where a function with steps got the pointer from behind which the memory of the best predictor is.
 //!
 //! Of each statement a thread's last instance that matters is shown, not every turn of a loop.
@@ -20,13 +20,18 @@
 mod accesses;
 mod calls;
 mod creations;
+#[cfg(test)]
+mod tests;
+
+pub(super) use accesses::{true_before, unseen_writes};
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::assemble::Giving;
 use crate::evidence::Evidence;
-use crate::predictor::Predictor;
 use crate::predictor::cycle::{Blocked, blocked};
 use crate::predictor::extract::locate;
+use crate::predictor::{Predictor, Role};
 use crate::rank::{Ranked, expected_writes};
 use crate::run::{Access, Because, Catalogue, Event, Run, RunThread, Shape, StatementId, ThreadIx, What};
 
@@ -57,7 +62,7 @@ pub(super) fn select(
     catalogue: &Catalogue,
     evidence: &Evidence,
     ranked: &[Ranked],
-    givers: &BTreeSet<StatementId>,
+    givers: &[Giving],
     run: &Run,
 ) -> Vec<Pick> {
     let mut selection = Selection {
@@ -81,36 +86,35 @@ pub(super) fn select(
         selection.what_was_true_before(&instance);
     }
     selection.how_the_failing_thread_learns(failing, &instance);
-    selection.connections(failing);
+    selection.connections(failing, across);
     if !across {
         selection.origins(failing);
-        selection.connections(failing);
+        selection.connections(failing, across);
     }
-    selection.creations(
-        best.map(|best| roles(evidence, &best.predictor))
-            .unwrap_or_default(),
-    );
+    let expected = best.map(|best| expected_roles(evidence, &best.predictor));
+    let expected = expected.unwrap_or_default();
+    let mut roles = best.map(|best| roles(&best.predictor)).unwrap_or_default();
+    roles.extend(expected.iter().cloned());
+    selection.creations(roles, &expected);
     selection.calls(failing);
     selection.where_it_came_from(givers);
     selection.fail(failing);
     selection.picks.into_values().collect()
 }
 
-/// The roles that a predictor is about, among them that of a write that did not come.
-fn roles(evidence: &Evidence, predictor: &Predictor) -> BTreeSet<crate::predictor::Role> {
-    let actors = predictor
-        .accesses()
-        .into_iter()
-        .map(|(actor, _, _)| actor.role.clone());
-    let mut roles: BTreeSet<_> = actors.collect();
-    if let Predictor::Unwritten { location, read } = predictor {
-        roles.extend(
-            expected_writes(evidence, *location, read)
-                .into_iter()
-                .map(|actor| actor.role),
-        );
-    }
-    roles
+/// The roles that a predictor is about.
+fn roles(predictor: &Predictor) -> BTreeSet<Role> {
+    let accesses = predictor.accesses().into_iter();
+    accesses.map(|(actor, _, _)| actor.role.clone()).collect()
+}
+
+/// The roles of the writes that did not come.
+fn expected_roles(evidence: &Evidence, predictor: &Predictor) -> BTreeSet<Role> {
+    let Predictor::Unwritten { location, read } = predictor else {
+        return BTreeSet::new();
+    };
+    let writes = expected_writes(evidence, *location, read).into_iter();
+    writes.map(|actor| actor.role).collect()
 }
 
 impl Selection<'_> {

@@ -1,0 +1,150 @@
+use crate::assemble::Giving;
+use crate::assemble::tests::{queue, sketch, sketch_with, steps};
+use crate::run::{AccessKind, Shape, What};
+use crate::sketch::Why;
+use crate::testkit::Lab;
+
+/// A log in whose loop the failing thread goes on after the race.
+#[test]
+fn the_next_turn_of_a_loop_is_no_way_to_learn() {
+    let mut lab = Lab::new(&[('a', "worker"), ('b', "worker")], &[("used", Shape::Unsigned)]);
+    lab.function("log_request", &[52, 58]);
+    lab.function("flush_log", &[66, 74]);
+    lab.slice(66, 0, None);
+    lab.slice(74, 1, Some((Why::Control, 66)));
+    let bad = "a:R52=0 b:R52=0 b:RW58=1 a:RW58=2 b:R52=2 b:R74=2";
+    let runs = [
+        lab.success("a:R52=0 a:RW58=1 b:R52=1 b:RW58=2 b:R74=2"),
+        lab.success("b:R52=0 b:RW58=1 a:R52=1 a:RW58=2 b:R52=2 b:R74=2"),
+        lab.failure(bad, 'b', &[66]),
+        lab.failure(bad, 'b', &[66]),
+    ];
+    let shown = steps(&sketch(&mut lab, &runs));
+    assert_eq!(
+        shown,
+        [
+            "worker:52 R",
+            "worker:58 RW",
+            "worker:58 RW",
+            "worker:74 R",
+            "worker:66"
+        ]
+    );
+}
+
+#[test]
+fn a_run_that_shows_what_was_true_before_is_shown() {
+    let (mut lab, runs) = queue();
+    let mut late = runs[1].clone();
+    late.events.remove(0);
+    let runs = [runs[0].clone(), late, runs[2].clone()];
+    assert_eq!(steps(&sketch(&mut lab, &runs))[0], "main:51 W");
+}
+
+/// Memory that was given back and handed out again, by somebody who is not watched.
+#[test]
+fn a_write_that_left_something_else_is_not_what_was_true_before() {
+    let (mut lab, mut runs) = queue();
+    for run in &mut runs {
+        if let What::Access(access) = &mut run.events[0].what {
+            access.value = Some(9);
+        }
+        let cleared = run
+            .events
+            .iter_mut()
+            .rev()
+            .find_map(|event| match &mut event.what {
+                What::Access(access) if access.value == Some(0) && access.kind == AccessKind::Write => {
+                    Some(access)
+                }
+                _ => None,
+            });
+        if let Some(access) = cleared {
+            access.before = Some(5);
+        }
+    }
+    let shown = steps(&sketch(&mut lab, &runs));
+    assert!(!shown.contains(&"main:51 W".to_owned()), "{shown:?}");
+    assert!(shown.contains(&"main:62 W".to_owned()), "{shown:?}");
+}
+
+/// What prepared a thread's argument is in the slice for the thread as well.
+#[test]
+fn only_what_creates_a_thread_is_its_creation() {
+    let (mut lab, runs) = queue();
+    lab.function("queue_init", &[53]);
+    lab.slice(53, 3, Some((Why::Thread, 124)));
+    let at = lab.line(53).0 as usize;
+    lab.catalogue.statements[at].creates = false;
+    let shown = steps(&sketch(&mut lab, &runs));
+    assert!(!shown.contains(&"main:53".to_owned()), "{shown:?}");
+    assert!(shown.contains(&"main:165".to_owned()), "{shown:?}");
+}
+
+#[test]
+fn the_creation_of_a_thread_that_came_too_late_is_shown() {
+    let mut lab = Lab::new(&[('m', "main"), ('a', "loader")], &[("rows", Shape::Pointer)]);
+    lab.function("convert", &[19]);
+    lab.function("main", &[75, 77]);
+    lab.function("loader", &[14]);
+    lab.slice(19, 0, None);
+    lab.slice(77, 1, Some((Why::Call, 19)));
+    lab.slice(14, 2, Some((Why::Data, 19)));
+    lab.slice(75, 3, Some((Why::Thread, 14)));
+    let runs = [
+        lab.success("a:W14=5 m:R19=5"),
+        lab.success("a:W14=5 m:R19=5"),
+        lab.failure("m:R19=0", 'm', &[19, 77]),
+        lab.failure("m:R19=0", 'm', &[19, 77]),
+    ];
+    let sketch = sketch(&mut lab, &runs);
+    assert_eq!(sketch.predictors[0].pattern.as_deref(), Some("-R"));
+    assert_eq!(steps(&sketch), ["main:75", "main:77", "main:19 R"]);
+}
+
+#[test]
+fn of_inlined_calls_the_outermost_in_a_function_with_steps_gave_the_pointer() {
+    let (mut lab, runs) = queue();
+    lab.function("queue_init", &[49]);
+    lab.function("main", &[162]);
+    lab.function("elsewhere", &[300]);
+    let candidates = [49, 162, 300].map(|line| lab.line(line)).to_vec();
+    let inside = Giving {
+        candidates: candidates[..1].to_vec(),
+        around: candidates[1..].to_vec(),
+    };
+    let outside = Giving {
+        candidates,
+        around: Vec::new(),
+    };
+    let shown = steps(&sketch_with(&mut lab, &runs, vec![inside, outside]));
+    assert!(shown.contains(&"main:162".to_owned()), "{shown:?}");
+    assert!(!shown.contains(&"main:49".to_owned()), "{shown:?}");
+    assert!(!shown.contains(&"main:300".to_owned()), "{shown:?}");
+}
+
+/// `let idle = stage.load() == IDLE; if idle { … }`: what the read returned says which way it went.
+#[test]
+fn the_test_of_a_racing_read_adds_nothing_to_it() {
+    let mut lab = Lab::new(&[('m', "monitor"), ('s', "serve")], &[("stage", Shape::Signed)]);
+    lab.slice(66, 0, None);
+    lab.slice(65, 1, Some((Why::Data, 66)));
+    lab.slice(60, 1, Some((Why::Control, 66)));
+    lab.slice(59, 2, Some((Why::Data, 60)));
+    let runs = [
+        lab.success("s:W37=3 m:R59=3 m:B60- m:R65=3 s:W41=9"),
+        lab.success("s:W37=3 s:W41=9 m:R59=9 m:B60+"),
+        lab.failure("s:W37=3 m:R59=3 m:B60- s:W41=9 m:R65=9", 'm', &[66]),
+        lab.failure("s:W37=3 m:R59=3 m:B60- s:W41=9 m:R65=9", 'm', &[66]),
+    ];
+    let sketch = sketch(&mut lab, &runs);
+    assert_eq!(sketch.predictors[0].pattern.as_deref(), Some("RWR"));
+    let shown = [
+        "serve:37 W",
+        "monitor:59 R",
+        "serve:41 W",
+        "monitor:65 R",
+        "monitor:66",
+    ];
+    assert_eq!(steps(&sketch), shown);
+}
