@@ -6,7 +6,7 @@
 //! met what it cannot have met where it stands, and has nobody to change places with, was reported too late to be put in its
 //! place: it may have been anywhere among the other threads' accesses.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::run::{AccessKind, LocationId, Run, StatementId, ThreadIx, What};
 
@@ -114,16 +114,25 @@ fn find_telling(touches: &mut [Touch]) {
     }
 }
 
+/// Whoever is late with one report may be with the next ones, too: these are only seen to contradict the last write.
 fn find_misplaced(touches: &mut [Touch]) {
-    for at in 1..touches.len() {
-        let (before, touch) = (touches[at - 1], touches[at]);
-        let alone = |other: Option<&Touch>| other.is_none_or(|other| other.block != touch.block);
-        let differs = before
-            .value
-            .zip(touch.met())
-            .is_some_and(|(left, met)| left != met);
-        touches[at].misplaced =
-            differs && touch.block.is_some() && alone(Some(&before)) && alone(touches.get(at + 1));
+    let mut content = None;
+    let mut late = BTreeSet::new();
+    for at in 0..touches.len() {
+        let touch = touches[at];
+        let beside = [at.checked_sub(1), Some(at + 1)];
+        let mut beside = beside.into_iter().flatten().filter_map(|at| touches.get(at));
+        let alone = touch.block.is_some() && beside.all(|other| other.block != touch.block);
+        let differs = touch.met().zip(content).is_some_and(|(met, left)| met != left);
+        if differs && (alone || late.contains(&touch.thread)) {
+            touches[at].misplaced = true;
+            late.insert(touch.thread);
+        } else {
+            late.remove(&touch.thread);
+        }
+        if touch.kind.writes() {
+            content = touch.value;
+        }
     }
 }
 

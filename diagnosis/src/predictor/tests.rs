@@ -235,7 +235,7 @@ fn what_was_read_tells_the_order_that_times_leave_open() {
 #[test]
 fn what_met_something_else_than_was_there_has_no_place() {
     let mut lab = Lab::new(&[('a', "w"), ('b', "w")], &[("n", Shape::Pointer)]);
-    let run = lab.success("a:W1=7 b:R2=7 a:W3=0 b:R2=7?");
+    let run = lab.success("a:W1=7 b:R2=7 a:W3=0 b:R2=7? b:R2=7");
     assert!(
         !held(&lab, &run).contains(&"WR 3 2".to_owned()),
         "{:?}",
