@@ -1,10 +1,17 @@
 // A cache for several types: the failing statement is in a template, of which there are several instances.
 #include <chrono>
 #include <cstdio>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
 #include <unistd.h>
+
+// Waits for a device, for some time between two bounds in microseconds.
+static void wait(int least, int most) {
+    static thread_local std::minstd_rand engine(std::random_device{}());
+    usleep(std::uniform_int_distribution<int>(least, most)(engine));
+}
 
 template <typename T> class Cache {
     std::vector<T *> slots;
@@ -26,7 +33,7 @@ public:
         T *old = slots[at];
         slots[at] = nullptr; // @clear
         delete old;
-        std::this_thread::yield();
+        wait(1000, 3000);
         T *fresh = new T(value);
         slots[at] = fresh; // @set
     }
@@ -37,17 +44,15 @@ static Cache<double> rates(4);
 static Cache<std::string> names(4);
 
 static void writer() {
-    for (int i = 0; i < 8; i++) {
-        counters.put(i % 4, i);
-        usleep(20);
-    }
+    wait(1000, 20000);
+    counters.put(0, 1);
 }
 
 static void reader() {
     long sum = 0;
-    for (int i = 0; i < 8; i++) {
-        sum += counters.is_set(i % 4);
-        usleep(20);
+    for (int i = 0; i < 5; i++) {
+        sum += counters.is_set(0);
+        wait(2000, 8000);
     }
     std::printf("%ld\n", sum);
 }

@@ -23,7 +23,7 @@ static void *user(void *pool)
 #endif
     for (int i = 0; i < 8; i++) {
         use_pool(pool, i);
-        usleep(2000);
+        usleep(1000);
     }
     return NULL;
 }
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
         pthread_create(&threads[i], NULL, user, pool);
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    usleep(3000 + (unsigned)now.tv_nsec / 64 % 40000);
+    usleep(5000 + (unsigned)now.tv_nsec / 64 % 45000);
     close_pool(pool);
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);

@@ -29,9 +29,10 @@ static unsigned random_of(unsigned *seed)
     return *seed = *seed * 1103515245 + 12345, *seed >> 16;
 }
 
-static void pause_some(unsigned *seed)
+/* Waits for the network, for some time between two bounds in microseconds. */
+static void wait_for(unsigned *seed, unsigned least, unsigned most)
 {
-    usleep(random_of(seed) % 30);
+    usleep(least + random_of(seed) % (most - least));
 }
 
 static unsigned seed_of(void *who)
@@ -45,7 +46,7 @@ __attribute__((noinline)) static int send_over(unsigned *seed)
 {
     if (!current) /* @check */
         return 0;
-    pause_some(seed);
+    wait_for(seed, 200, 600);
     return current->socket >= 0; /* @use */
 }
 
@@ -54,8 +55,8 @@ static void *sender(void *who)
     unsigned seed = seed_of(who);
     long sent = 0;
     for (int i = 0; i < 3; i++) {
+        wait_for(&seed, 500, 12000);
         sent += send_over(&seed);
-        usleep(random_of(&seed) % 300);
     }
     return (void *)sent;
 }
@@ -68,7 +69,7 @@ static void *reader(void *who)
         pthread_mutex_lock(&replacing);
         seen += current ? current->limit - current->sent : 0;
         pthread_mutex_unlock(&replacing);
-        usleep(random_of(&seed) % 300);
+        wait_for(&seed, 500, 12000);
     }
     return (void *)seen;
 }
@@ -76,14 +77,12 @@ static void *reader(void *who)
 static void *replacer(void *who)
 {
     unsigned seed = seed_of(who);
-    for (int i = 0; i < 3; i++) {
-        usleep(random_of(&seed) % 500);
-        pthread_mutex_lock(&replacing);
-        current = NULL; /* @clear */
-        pause_some(&seed);
-        current = connect_to(4 + i); /* the old one is kept for the statistics */
-        pthread_mutex_unlock(&replacing);
-    }
+    wait_for(&seed, 1000, 25000);
+    pthread_mutex_lock(&replacing);
+    current = NULL; /* @clear */
+    wait_for(&seed, 1500, 3000);
+    current = connect_to(4); /* the old one is kept for the statistics */
+    pthread_mutex_unlock(&replacing);
     return NULL;
 }
 

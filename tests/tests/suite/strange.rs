@@ -76,6 +76,21 @@ fn failing_step(sketch: &Value) -> &Value {
         .unwrap_or_else(|| panic!("no step fails: {sketch}"))
 }
 
+/// Whether the first predictor is about these accesses, the last ones of its pattern: the role of the thread, the line, the access.
+fn assert_root(sketch: &Value, accesses: &[(&str, u64, &str)]) {
+    let statements = sketch["predictors"][0]["statements"].as_array();
+    let found: Vec<(&str, u64, &str)> = statements
+        .into_iter()
+        .flatten()
+        .map(|at| {
+            let role = at["thread_role"].as_str().unwrap_or_default();
+            let access = at["access"].as_str().unwrap_or_default();
+            (role, at["line"].as_u64().unwrap_or_default(), access)
+        })
+        .collect();
+    assert!(found.ends_with(accesses), "{found:?}: {sketch}");
+}
+
 /// The read that crashed is the last thing that the thread did, and a probe stands on it in optimised code.
 #[test]
 fn one_of_sixteen_threads_of_three_roles() {
@@ -95,6 +110,8 @@ fn one_of_sixteen_threads_of_three_roles() {
     assert_eq!(read["access"], "R", "{read}");
     assert_eq!(read["variable"], "current", "{read}");
     assert_eq!(read["value"], "NULL", "{read}");
+    let (clear, used) = (strange.line("@clear"), strange.line("@use"));
+    assert_root(&sketch, &[("replacer", clear, "W"), ("sender", used, "R")]);
 }
 
 #[test]
@@ -175,7 +192,7 @@ fn what_several_statements_can_have_made_says_so() {
     }
 }
 
-/// The racing accesses and the failing statement are in a library; what is loaded late is only known to fail.
+/// The racing accesses and the failing statement are in a library, which the program is linked with or loads.
 #[test]
 fn a_race_in_a_shared_library() {
     let strange = Strange::of("pool.c");
@@ -195,6 +212,7 @@ fn a_race_in_a_shared_library() {
     strange.compile(&["gcc", "-O2", "-g", "-pthread"], &["pool_user.c"], "loaded");
     in_the_pool(&strange, &[strange.file("linked")]);
     let loaded = sketch(&["--", &strange.file("loaded"), &library]);
+    assert_root(&loaded, &closed_too_early(&strange));
     assert_eq!(loaded["failure"]["statement"]["line"], strange.line("@use"));
     assert_eq!(loaded["failure"]["statement"]["function"], "pool_use");
 }
@@ -229,6 +247,11 @@ fn threads_that_block_all_signals() {
     in_the_pool(&strange, &[strange.file("masked")]);
 }
 
+fn closed_too_early(strange: &Strange) -> [(&'static str, u64, &'static str); 2] {
+    let (close, used) = (strange.line("@close"), strange.line("@use"));
+    [("main", close, "W"), ("user", used, "R")]
+}
+
 fn in_the_pool(strange: &Strange, command: &[String]) {
     let mut arguments = vec!["--"];
     arguments.extend(command.iter().map(String::as_str));
@@ -237,6 +260,7 @@ fn in_the_pool(strange: &Strange, command: &[String]) {
     let failing = failing_step(&sketch);
     assert_eq!(failing["variable"], "pool->memory", "{sketch}");
     assert_eq!(failing["access"], "R", "{failing}");
+    assert_root(&sketch, &closed_too_early(strange));
 }
 
 /// The failing statement is in a function that the compiler inlined.
@@ -248,6 +272,12 @@ fn an_inlined_function_of_rust() {
     let sketch = sketch(&["--", &strange.file("gauge")]);
     assert_eq!(sketch["failure"]["statement"]["line"], strange.line("@use"));
     assert_eq!(sketch["failure"]["statement"]["function"], "gauge::share");
+    let [check, clear, again] = ["@check", "@clear", "@again"].map(|mark| strange.line(mark));
+    let watcher = |line| ("gauge::watcher", line, "R");
+    assert_root(
+        &sketch,
+        &[watcher(check), ("gauge::changer", clear, "W"), watcher(again)],
+    );
 }
 
 /// A panic unwinds its thread, others follow, and the process ends with a status: it failed where the first panic was.
@@ -296,6 +326,9 @@ fn a_template_of_which_there_are_several() {
     assert_eq!(sketch["failure"]["statement"]["line"], strange.line("@use"));
     let function = sketch["failure"]["statement"]["function"].as_str().unwrap();
     assert!(function.starts_with("Cache<long>::"), "{function}");
+    // The compiler joins the read of the slot with the read behind it.
+    let (clear, used) = (strange.line("@clear"), strange.line("@use"));
+    assert_root(&sketch, &[("writer", clear, "W"), ("reader", used, "R")]);
 }
 
 /// Statements without text where the sources are not, and instructions where debug information is not.
@@ -311,6 +344,8 @@ fn without_sources_and_without_debug_information() {
     let statement = &absent["failure"]["statement"];
     assert_eq!(statement["line"], strange.line("@ship"));
     assert_eq!(statement.get("text"), None, "{statement}");
+    let (cancel, ship) = (strange.line("@cancel"), strange.line("@ship"));
+    assert_root(&absent, &[("cancel", cancel, "W"), ("main", ship, "R")]);
     strange.compile(&["gcc", "-O2", "-pthread"], &["odd.c"], "bare");
     let bare = sketch_of("bare");
     assert_eq!(bare["failure"]["statement"]["function"], "ship");
