@@ -199,7 +199,7 @@ fn what_never_or_always_fails_is_told_so() {
     sketch.runs.successful = 0;
     sketch.runs.failing = 4;
     let always = first(&sketch);
-    assert!(always.ends_with("; it did in all of 4 watched runs"), "{always}");
+    assert!(always.ends_with("; so it was in all of 4 watched runs"), "{always}");
     sketch.runs.failing = 0;
     sketch.runs.successful = 9;
     for thread in &mut sketch.threads {
@@ -207,5 +207,5 @@ fn what_never_or_always_fails_is_told_so() {
     }
     let never = first(&sketch);
     assert!(never.starts_with("The program "), "{never}");
-    assert!(never.ends_with("; it did not in 9 watched runs"), "{never}");
+    assert!(never.ends_with("; it was not so in 9 watched runs"), "{never}");
 }
