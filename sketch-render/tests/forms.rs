@@ -199,7 +199,10 @@ fn what_never_or_always_fails_is_told_so() {
     sketch.runs.successful = 0;
     sketch.runs.failing = 4;
     let always = first(&sketch);
-    assert!(always.ends_with("; so it was in all of 4 watched runs"), "{always}");
+    assert!(
+        always.ends_with("; so it was in all of 4 watched runs"),
+        "{always}"
+    );
     sketch.runs.failing = 0;
     sketch.runs.successful = 9;
     for thread in &mut sketch.threads {

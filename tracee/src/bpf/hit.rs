@@ -8,6 +8,7 @@
 use failure::image::Registers;
 use program::RunAddr;
 
+use super::brief;
 use crate::registers::{PT_REGS_WORDS, from_pt_regs};
 use crate::{Pid, Tid};
 
@@ -41,7 +42,7 @@ pub struct RawHit {
     /// The kernel made the access, in a system call of the thread: `read` into a buffer, say.
     pub in_kernel: bool,
     /// The registers after the access; for a probe, before the instruction; for an access by the kernel, at
-    /// the system call. The bases of `fs` and `gs` are not known and 0.
+    /// the system call. The bases of `fs` and `gs` are not known and 0; see also [`super::HitProgram::for_branches`].
     pub registers: Registers,
     /// The word at the stack pointer: where a function that was just called returns to. Not read for many probes.
     pub stack_top: Option<u64>,
@@ -101,6 +102,9 @@ impl RawHit {
 
     /// Reads a record with room for `room` bytes of each value.
     pub(super) fn parse(bytes: &[u8], room: usize) -> Option<Self> {
+        if bytes.len() == brief::BYTES {
+            return brief::parse(bytes);
+        }
         let word = |at: usize| {
             let bytes = bytes.get(at..at.checked_add(8)?)?;
             Some(u64::from_ne_bytes(bytes.try_into().ok()?))

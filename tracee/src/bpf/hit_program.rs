@@ -36,6 +36,8 @@ pub enum Register {
     Rdi,
     /// The probed instruction's own address.
     Rip = 16,
+    /// The flags.
+    Flags = 18,
     Rsp = 19,
 }
 
@@ -131,12 +133,12 @@ enum KernelHits {
 }
 
 /// What survives calls in the program.
-const CONTEXT: Reg = Reg::R6;
-const SCRATCH: Reg = Reg::R7;
-const CONTROL: Reg = Reg::R8;
-const RECORD: Reg = Reg::R9;
+pub(super) const CONTEXT: Reg = Reg::R6;
+pub(super) const SCRATCH: Reg = Reg::R7;
+pub(super) const CONTROL: Reg = Reg::R8;
+pub(super) const RECORD: Reg = Reg::R9;
 /// What waits on the stack.
-const STACK_TIME: i16 = -8;
+pub(super) const STACK_TIME: i16 = -8;
 const STACK_WHO: i16 = -16;
 /// The instruction pointer and the code segment among the words of `struct pt_regs`.
 const RIP: usize = 16;
@@ -226,7 +228,7 @@ fn code(
     if !lean {
         read_stack_top(&mut code);
     }
-    submit(&mut code, ring, slots);
+    submit(&mut code, ring, ring.record_bytes(slots));
     if then == Then::Stop {
         code.mov_imm(Reg::R1, STOPPED_BY);
         code.call(Helper::SendSignalThread);
@@ -235,12 +237,17 @@ fn code(
     // Nothing for perf to do after us: no sample, no signal.
     code.mov_imm(Reg::R0, 0);
     code.exit();
+    give_up(&mut code, full);
+    code.finish()
+}
+
+/// Counts a hit that found no room.
+pub(super) fn give_up(code: &mut Assembler, full: Label) {
     code.bind(full);
     code.mov_imm(Reg::R1, 1);
     code.atomic_add(CONTROL, (LOST * 8) as i16, Reg::R1);
     code.mov_imm(Reg::R0, 0);
     code.exit();
-    code.finish()
 }
 
 /// Jumps where the hit is reported at a place that needs no memory.
@@ -291,7 +298,7 @@ fn copy_registers(code: &mut Assembler, from: Reg) {
 }
 
 /// Who it was, into the scratch register: the process in the upper half, the thread in the lower.
-fn who(code: &mut Assembler, namespace: Option<PidNamespace>) {
+pub(super) fn who(code: &mut Assembler, namespace: Option<PidNamespace>) {
     let mut known = Assembler::label();
     if let Some(namespace) = namespace {
         // The kernel writes thread and process, 32 bits each, to the stack; it fails for a process of a
@@ -310,7 +317,7 @@ fn who(code: &mut Assembler, namespace: Option<PidNamespace>) {
     code.bind(known);
 }
 
-fn only_one_process(code: &mut Assembler, out: &mut Label) {
+pub(super) fn only_one_process(code: &mut Assembler, out: &mut Label) {
     let mut everybody = Assembler::label();
     code.load(Reg::R1, CONTROL, (ONLY_PID * 8) as i16);
     code.jump_if(Reg::R1, When::Equal, 0, &mut everybody);
@@ -364,11 +371,11 @@ fn read_at_register(code: &mut Assembler, record_at: i16, read: &ProbeRead) {
 }
 
 /// Submits the record, and wakes the reader only when the ring passes a quarter, a half or three.
-fn submit(code: &mut Assembler, ring: &HitRing, slots: usize) {
+pub(super) fn submit(code: &mut Assembler, ring: &HitRing, bytes: usize) {
     const AVAILABLE: i32 = 0;
     const NO_WAKEUP: i32 = 1;
     const FORCE_WAKEUP: i32 = 2;
-    let record = (ring.record_bytes(slots) + HEADER) as i32;
+    let record = (bytes + HEADER) as i32;
     let (fd, size) = ring.ring();
     let mut quiet = Assembler::label();
     code.map(Reg::R1, fd);

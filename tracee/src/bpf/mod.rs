@@ -9,6 +9,7 @@
 //! - [`RawHit`]: a hit: time, thread, registers, and the values of the watched locations.
 
 mod assembler;
+mod brief;
 mod error;
 mod hit;
 mod hit_program;

@@ -19,10 +19,10 @@ use crate::recorder::request::RecorderError;
 pub(super) struct Live {
     pub pid: Pid,
     pub ring: HitRing,
-    /// One program for each thing to read at a hit.
-    pub programs: Vec<(Option<ProbeRead>, HitProgram)>,
+    /// One program for each thing to know at a hit.
+    pub programs: Vec<(Sample, HitProgram)>,
     /// The same for probes of perf.
-    pub single_programs: Vec<(Option<ProbeRead>, HitProgram)>,
+    pub single_programs: Vec<(Sample, HitProgram)>,
     pub many: Vec<ManyProbes>,
     pub single: Vec<Uprobe>,
     pub probed: BTreeSet<Pc>,
@@ -31,6 +31,35 @@ pub(super) struct Live {
     pub followers: Vec<(Tid, Follower)>,
     pub lost: u64,
     pub strays: u64,
+}
+
+/// What is to be known at a hit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sample {
+    /// What a conditional branch depends on.
+    Branch,
+    /// The registers, one of which leads on.
+    Registers,
+    /// What is in memory.
+    Memory(ProbeRead),
+}
+
+impl Sample {
+    fn of(exit: Option<Exit>) -> Self {
+        match exit {
+            Some(Exit::Indirect(Some(TargetOperand::Memory(read)))) => Self::Memory(read),
+            Some(Exit::Indirect(Some(TargetOperand::Register(_)))) => Self::Registers,
+            // Of all others, that somebody came by is enough.
+            _ => Self::Branch,
+        }
+    }
+
+    fn read(self) -> Option<ProbeRead> {
+        match self {
+            Self::Memory(read) => Some(read),
+            Self::Branch | Self::Registers => None,
+        }
+    }
 }
 
 /// A probe to set.
@@ -47,9 +76,9 @@ impl Drop for Live {
 }
 
 impl Live {
-    /// The probes of a module that are not set, by what they read.
-    pub fn wanted(&self, known: &Known, module: &ModuleLayout) -> Vec<(Option<ProbeRead>, Vec<Wanted>)> {
-        let mut groups: Vec<(Option<ProbeRead>, Vec<Wanted>)> = Vec::new();
+    /// The probes of a module that are not set, by what is to be known there.
+    pub fn wanted(&self, known: &Known, module: &ModuleLayout) -> Vec<(Sample, Vec<Wanted>)> {
+        let mut groups: Vec<(Sample, Vec<Wanted>)> = Vec::new();
         for (&addr, probe) in &module.probes {
             let pc = Pc {
                 module: known.module,
@@ -58,15 +87,11 @@ impl Live {
             let Some(offset) = known.offset(addr).filter(|_| !self.probed.contains(&pc)) else {
                 continue;
             };
-            let exit = module.pieces.get(probe.piece).map(|piece| piece.exit);
-            let read = match exit {
-                Some(Exit::Indirect(Some(TargetOperand::Memory(read)))) => Some(read),
-                _ => None,
-            };
+            let sample = Sample::of(module.pieces.get(probe.piece).map(|piece| piece.exit));
             let wanted = Wanted { pc, offset };
-            match groups.iter_mut().find(|(other, _)| *other == read) {
+            match groups.iter_mut().find(|(other, _)| *other == sample) {
                 Some((_, group)) => group.push(wanted),
-                None => groups.push((read, vec![wanted])),
+                None => groups.push((sample, vec![wanted])),
             }
         }
         groups
@@ -77,14 +102,17 @@ impl Live {
     pub fn open(
         &mut self,
         file: &ProbeFile,
-        read: Option<ProbeRead>,
+        sample: Sample,
         wanted: &[Wanted],
         refused: &mut BTreeSet<Pc>,
     ) -> Result<(), RecorderError> {
         let ring = &self.ring;
-        let load = || HitProgram::for_many_probes(ring, read, Then::GoOn);
+        let load = || match sample {
+            Sample::Branch => HitProgram::for_branches(ring),
+            other => HitProgram::for_many_probes(ring, other.read(), Then::GoOn),
+        };
         let offsets: Vec<FileOffset> = wanted.iter().map(|wanted| wanted.offset).collect();
-        let many = program(&mut self.programs, read, load)
+        let many = program(&mut self.programs, sample, load)
             .and_then(|program| ManyProbes::open(program, file, &offsets, self.pid));
         match (many, wanted) {
             (Ok(many), _) => {
@@ -93,11 +121,11 @@ impl Live {
                 Ok(())
             }
             (Err(error @ BpfError::NotPermitted { .. }), _) => Err(error.into()),
-            (Err(_), [wanted]) => self.open_single(file, read, *wanted, refused),
+            (Err(_), [wanted]) => self.open_single(file, sample, *wanted, refused),
             (Err(_), _) => {
                 let (left, right) = wanted.split_at(wanted.len() / 2);
-                self.open(file, read, left, refused)?;
-                self.open(file, read, right, refused)
+                self.open(file, sample, left, refused)?;
+                self.open(file, sample, right, refused)
             }
         }
     }
@@ -105,13 +133,13 @@ impl Live {
     fn open_single(
         &mut self,
         file: &ProbeFile,
-        read: Option<ProbeRead>,
+        sample: Sample,
         wanted: Wanted,
         refused: &mut BTreeSet<Pc>,
     ) -> Result<(), RecorderError> {
         let ring = &self.ring;
-        let load = || HitProgram::for_probes(ring, 0, read.as_slice());
-        let program = program(&mut self.single_programs, read, load)?;
+        let load = || HitProgram::for_probes(ring, 0, sample.read().as_slice());
+        let program = program(&mut self.single_programs, sample, load)?;
         let target = ProbeTarget::Thread(self.pid.first_thread());
         let delivery = Delivery::Bpf(program);
         match Uprobe::open(file, wanted.offset, ProbeEnd::Entry, target, delivery) {
@@ -148,16 +176,16 @@ pub(super) fn follower(followers: &mut Vec<(Tid, Follower)>, tid: Tid, limit: us
     &mut followers[index].1
 }
 
-/// The program for what a probe reads.
+/// The program for what is to be known.
 fn program(
-    programs: &mut Vec<(Option<ProbeRead>, HitProgram)>,
-    read: Option<ProbeRead>,
+    programs: &mut Vec<(Sample, HitProgram)>,
+    sample: Sample,
     load: impl FnOnce() -> Result<HitProgram, BpfError>,
 ) -> Result<&HitProgram, BpfError> {
-    let index = match programs.iter().position(|(other, _)| *other == read) {
+    let index = match programs.iter().position(|(other, _)| *other == sample) {
         Some(index) => index,
         None => {
-            programs.push((read, load()?));
+            programs.push((sample, load()?));
             programs.len() - 1
         }
     };
