@@ -3,8 +3,8 @@
 //! σ starts at 2 and doubles after each recurrence of the failure, so a predictor that held in two recurrences stayed
 //! while σ doubled. Tracking stops when the best predictor is an explanation that held in [`RECURRENCES`] of them and
 //! enough successful runs could have shown it. A value or a branch that is the best so far does not end the search before
-//! the whole slice is tracked: it may well be the trace of something farther back. Neither does, of a program that hangs, what is
-//! no deadlock: that a lock was taken before somebody else wanted it is how every deadlock begins. After [`PATIENCE`] recurrences
+//! the whole slice is tracked: it may well be the trace of something farther back. Neither does, of threads that wait for locks, what
+//! is no deadlock: that a lock was taken before somebody else wanted it is how every deadlock begins. After [`PATIENCE`] recurrences
 //! what there is has to do, once successful runs have tracked as much; after [`MOST_PATIENCE`] if it only restates the failure.
 
 use std::fmt;
@@ -84,8 +84,8 @@ pub struct Ended<'a> {
     pub ranked: &'a [Ranked],
     /// Statements of the slice, as far as it was computed, if that is all.
     pub slice_length: Option<u32>,
-    /// Whether the failure is that the program does not get on.
-    pub hangs: bool,
+    /// Whether the failure is that threads wait for locks, and the program does not get on.
+    pub locked: bool,
 }
 
 impl Adapt {
@@ -127,18 +127,19 @@ impl Adapt {
         };
         let compared = self.successes >= if patient { SUCCESSES } else { FEW_SUCCESSES };
         if let Some(best) = run.ranked.first().filter(known) {
-            let half = run.hangs && !matches!(best.predictor, Predictor::Deadlock { .. });
-            if best.explains && !(half && patient) {
+            let half = patient && run.locked && !matches!(best.predictor, Predictor::Deadlock { .. });
+            if best.explains && !half {
                 return Next::Stop(Stop::Stable);
             }
             // What holds in every run, or only says that it failed, explains none: the runs that would tell may not have
             // been made.
             let tells = best.counts.successful_with < best.counts.successful && !best.restates();
-            // A predictor of what was tracked last has had no successful run to show itself in before that.
-            if whole && compared && (tells || !patient) {
+            let over = best.says_something() || self.recurrences >= MOST_PATIENCE;
+            // A predictor of what was tracked last has had no successful run to show itself in before that, and where
+            // locations take turns at the registers, what tells more may not have had its turn in a failing one.
+            if whole && compared && (tells && !half || !patient && over) {
                 return Next::Stop(Stop::Exhausted);
             }
-            let over = best.says_something() || self.recurrences >= MOST_PATIENCE;
             if self.successes >= TO_END && !patient && over {
                 return Next::Stop(Stop::Enough);
             }
@@ -166,7 +167,7 @@ mod tests {
             failed,
             ranked,
             slice_length,
-            hangs: false,
+            locked: false,
         }
     }
 
@@ -232,7 +233,7 @@ mod tests {
         assert!(!ranked[0][0].explains);
         for (length, sigmas, stop) in [
             // The failing statement met a null: that it failed, and no more.
-            (Some(7), vec![4, 8, 8, 8], Stop::Exhausted),
+            (Some(7), vec![4, 8, 8, 8, 8, 8, 8], Stop::Exhausted),
             (None, vec![4, 8, 16, 32, 64, 128, 256], Stop::Enough),
         ] {
             let mut adapt = Adapt::new(FIRST, 10);
@@ -251,6 +252,26 @@ mod tests {
             });
             assert_eq!((seen, ended), (sigmas, Some(stop)));
         }
+    }
+
+    #[test]
+    fn half_of_a_deadlock_does_not_end_the_search_before_patience_does() {
+        let (mut lab, good, bad) = order();
+        let ranked = rankings(&mut lab, &good, &bad, 5);
+        let mut adapt = Adapt::new(FIRST, 10);
+        let mut ends = |failed, ranked| {
+            adapt.ended(Ended {
+                locked: true,
+                ..ended(failed, ranked, Some(2))
+            })
+        };
+        for _ in 0..SUCCESSES {
+            assert_eq!(ends(false, &[]), Next::Track(2));
+        }
+        for ranked in &ranked[..4] {
+            assert_eq!(ends(true, ranked), Next::Track(2), "the whole slice is tracked");
+        }
+        assert_eq!(ends(true, &ranked[4]), Next::Stop(Stop::Stable));
     }
 
     #[test]

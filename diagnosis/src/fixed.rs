@@ -2,7 +2,7 @@
 //!
 //! The element of a global table that a hash chose has an address that no analysis of the code knows, and that a probe
 //! finds when somebody asks for the element: perhaps after the race. But where failing runs had it, the next ones can
-//! watch from the start on, with the registers that are left.
+//! watch from the start on.
 
 use std::collections::{BTreeMap, BTreeSet};
 

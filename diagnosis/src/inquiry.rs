@@ -224,7 +224,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             Taken::Succeeded => {}
         }
         self.rates.tracked += 1;
-        self.tracking.give_up(&record.watched);
+        self.tracking.give_up(record);
         if matches!(taken, Taken::OtherFailure(_)) {
             return taken;
         }
@@ -318,7 +318,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             failed,
             ranked: &self.ranked,
             slice_length: self.tracking.is_exhausted().then_some(length),
-            hangs: self.failure.kind == Kind::Hang,
+            locked: self.is_deadlock(),
         });
         self.stopped = match next {
             Next::Track(_) => None,

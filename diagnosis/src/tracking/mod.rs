@@ -3,7 +3,9 @@
 //! The slice is what the code says; statements that a watchpoint caught at a tracked location join it with what they
 //! depend on, because no analysis of the code could have found them.
 
+mod given_up;
 mod givers;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -21,15 +23,14 @@ use watchpoint::{Address, WatchSpec, registers_for};
 use crate::assemble::Giving;
 use crate::fixed::Fixed;
 use crate::reading::Cataloguer;
-use crate::record::{RunRecord, WatchedRecord};
+use crate::record::{RunEnd, RunRecord, WatchedRecord};
 use crate::run::{Because, LocationId, SlicePlace, StatementId};
 use crate::sketch::Why;
+use given_up::{Access, GivenUp};
 use givers::Givers;
 
 /// Debug registers of a processor.
 const REGISTERS: usize = 4;
-/// Bytes that a register watches.
-const REGISTER_BYTES: u32 = 8;
 /// Outcomes of one branch in a run above which its function is traced no more.
 const MOST_BRANCHES: u64 = 2000;
 /// Statements that runs showed whose own dependences are followed.
@@ -76,7 +77,7 @@ pub struct Tracking<'p, 'a> {
     exhausted: bool,
     joined: Vec<Joined<'p, 'a>>,
     /// Locations that are touched too often to be watched.
-    given_up: BTreeSet<(Option<String>, LinkAddr)>,
+    given_up: GivenUp,
     planned: Option<Planned>,
     hot: Hot,
     fixed: Fixed,
@@ -142,7 +143,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
             statements: Vec::new(),
             exhausted: false,
             joined: Vec::new(),
-            given_up: BTreeSet::new(),
+            given_up: GivenUp::default(),
             planned: None,
             hot: Hot::default(),
             fixed: Fixed::default(),
@@ -282,11 +283,10 @@ impl<'p, 'a> Tracking<'p, 'a> {
         }
     }
 
-    /// Takes in what a run gave up: the next ones do without it, and with what there was no register for.
-    pub fn give_up<'w>(&mut self, watched: impl IntoIterator<Item = &'w WatchedRecord>) {
-        let given_up = watched.into_iter().filter(|watched| watched.given_up);
-        self.given_up
-            .extend(given_up.map(|watched| (watched.module.clone(), watched.access)));
+    /// Takes in what a run gave up: what is hopeless, the next ones do without, and with what there was no register for.
+    pub fn give_up(&mut self, record: &RunRecord) {
+        let failed = matches!(record.end, RunEnd::Failed(_));
+        self.given_up.take(failed, &record.watched);
     }
 
     /// Finds out where the pointers come from behind which locations are.
@@ -326,19 +326,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
         let Some(planned) = &self.planned else {
             return Assignment::default();
         };
-        let wanted = self.locations_of(planned, promising, catalogue);
-        let together = |taken: &[usize]| {
-            let armed = taken
-                .iter()
-                .filter_map(|&number| planned.armament.locations.get(number));
-            registers_for(&armed.map(|armed| &armed.spec).collect::<Vec<_>>())
-        };
-        let taken = planned.rotation.of_run_with(run, &wanted, together);
-        let locations = taken
-            .into_iter()
-            .filter_map(|number| self.location(planned, number));
-        let mut locations: Vec<_> = locations.collect();
-        self.add_fixed(&mut locations);
+        let locations = self.chosen(planned, run, promising, catalogue);
         Assignment {
             sigma,
             plan: planned.plan.clone(),
@@ -347,63 +335,9 @@ impl<'p, 'a> Tracking<'p, 'a> {
         }
     }
 
-    /// The locations that these accesses are about.
-    fn locations_of(
-        &self,
-        planned: &Planned,
-        promising: &[Promising],
-        catalogue: &mut Cataloguer,
-    ) -> Vec<usize> {
-        let (known, open): (Vec<_>, Vec<_>) = promising.iter().partition(|access| access.location.is_some());
-        let mut wanted = Vec::new();
-        for (number, armed) in planned.armament.locations.iter().enumerate() {
-            let statements = armed.sites.iter().filter_map(|&site| {
-                let site = planned.plan.watch_sites.get(site)?;
-                catalogue.number_at(site.access, self.program)
-            });
-            let statements: Vec<StatementId> = statements.collect();
-            let accessed = |access: &&Promising| statements.contains(&access.statement);
-            let is_wanted = open.iter().copied().any(|access| accessed(&access))
-                || !known.is_empty()
-                    && self.location(planned, number).is_some_and(|(watched, _)| {
-                        let id = catalogue.location(&watched, self.program);
-                        known.iter().any(|access| access.location == Some(id))
-                    });
-            if is_wanted {
-                wanted.push(number);
-            }
-        }
-        wanted
-    }
-
-    /// Adds the places that failing runs had locations at, as far as there are registers. They come first: who finds a
-    /// location where it is watched already needs no other register for it.
-    fn add_fixed(&self, locations: &mut Vec<(WatchedRecord, WatchSpec)>) {
-        let specs: Vec<&WatchSpec> = locations.iter().map(|(_, spec)| spec).collect();
-        let mut free = REGISTERS.saturating_sub(registers_for(&specs));
-        let registers = |spec: &WatchSpec| spec.len.div_ceil(REGISTER_BYTES) as usize;
-        let mut added: Vec<(WatchedRecord, WatchSpec)> = Vec::new();
-        for (watched, spec) in &*locations {
-            for place in self.fixed.places(watched) {
-                let known = added.iter().any(|(other, _)| other.fixed.as_ref() == Some(place));
-                if known || registers(spec) > free {
-                    continue;
-                }
-                free -= registers(spec);
-                let (module, addr) = place.clone();
-                let module = module.map(PathBuf::from);
-                let watched = WatchedRecord {
-                    fixed: Some(place.clone()),
-                    ..watched.clone()
-                };
-                let spec = WatchSpec {
-                    address: Address::Static { module, addr },
-                    ..spec.clone()
-                };
-                added.push((watched, spec));
-            }
-        }
-        locations.splice(..0, added);
+    /// The access that a location is watched for.
+    fn access(&self, site: &WatchSite) -> Access {
+        (self.path(site.access.module), site.access.addr)
     }
 
     fn make_plan(&self, sigma: u32) -> Planned {
@@ -427,8 +361,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
         let armament = arm::arm(&plan, self.program, &self.threads);
         let needs = armament.locations.iter().map(|armed| {
             let site = armed.sites.first().and_then(|&site| plan.watch_sites.get(site));
-            let key = |site: &WatchSite| (self.path(site.access.module), site.access.addr);
-            if site.is_some_and(|site| self.given_up.contains(&key(site))) {
+            if site.is_some_and(|site| self.given_up.contains(&self.access(site))) {
                 return 0;
             }
             registers_for(&[&armed.spec])

@@ -1,0 +1,172 @@
+//! Whose turn it is: which locations a run watches, with four registers.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use watchpoint::{Address, WatchSpec, registers_for};
+
+use super::{Planned, Promising, REGISTERS, Tracking};
+use crate::fixed::Place;
+use crate::reading::Cataloguer;
+use crate::record::WatchedRecord;
+use crate::run::StatementId;
+
+/// Bytes that a register watches.
+const REGISTER_BYTES: u32 = 8;
+/// Failing runs that have to have watched a near location to their end before it has its turn like others.
+const ENOUGH: u32 = 3;
+
+impl Tracking<'_, '_> {
+    /// The locations that a run watches: what the best explanation is about, or else the nearest that are not known well
+    /// enough; which of the others follows from its number.
+    pub(super) fn chosen(
+        &self,
+        planned: &Planned,
+        run: u64,
+        promising: &[Promising],
+        catalogue: &mut Cataloguer,
+    ) -> Vec<(WatchedRecord, WatchSpec)> {
+        let mut wanted = self.locations_of(planned, promising, catalogue);
+        if wanted.is_empty() {
+            wanted = self.nearest(planned);
+        }
+        let together = |taken: &[usize]| self.registers_of(planned, taken);
+        let taken = planned.rotation.of_run_with(run, &wanted, together);
+        let locations = taken
+            .into_iter()
+            .filter_map(|number| self.location(planned, number));
+        let mut locations: Vec<_> = locations.collect();
+        self.add_fixed(&mut locations);
+        locations
+    }
+
+    /// The locations that these accesses are about.
+    fn locations_of(
+        &self,
+        planned: &Planned,
+        promising: &[Promising],
+        catalogue: &mut Cataloguer,
+    ) -> Vec<usize> {
+        let (known, open): (Vec<_>, Vec<_>) = promising.iter().partition(|access| access.location.is_some());
+        let mut wanted = Vec::new();
+        for (number, armed) in planned.armament.locations.iter().enumerate() {
+            let statements = armed.sites.iter().filter_map(|&site| {
+                let site = planned.plan.watch_sites.get(site)?;
+                catalogue.number_at(site.access, self.program)
+            });
+            let statements: Vec<StatementId> = statements.collect();
+            let accessed = |access: &&Promising| statements.contains(&access.statement);
+            let is_wanted = open.iter().copied().any(|access| accessed(&access))
+                || !known.is_empty()
+                    && self.location(planned, number).is_some_and(|(watched, _)| {
+                        let id = catalogue.location(&watched, self.program);
+                        known.iter().any(|access| access.location == Some(id))
+                    });
+            if is_wanted {
+                wanted.push(number);
+            }
+        }
+        wanted
+    }
+
+    /// The nearest locations that too few failing runs have watched: most often it is one of them.
+    fn nearest(&self, planned: &Planned) -> Vec<usize> {
+        let locations = planned.armament.locations.iter().map(|armed| {
+            let site = armed.sites.first();
+            let site = site.and_then(|&site| planned.plan.watch_sites.get(site));
+            let known = site.is_none_or(|site| {
+                let access = self.access(site);
+                self.given_up.contains(&access) || self.given_up.kept(&access) >= ENOUGH
+            });
+            (registers_for(&[&armed.spec]), known)
+        });
+        first_unknown(locations)
+    }
+
+    /// How many registers some locations take, each with the place that the last failing run had it at. A location that is
+    /// found late says nothing without that place: fewer of them, watched well, are worth more than many.
+    fn registers_of(&self, planned: &Planned, taken: &[usize]) -> usize {
+        let armed = taken
+            .iter()
+            .filter_map(|&number| planned.armament.locations.get(number));
+        let together = registers_for(&armed.map(|armed| &armed.spec).collect::<Vec<_>>());
+        let [_, _, ..] = taken else {
+            // Whatever else there is to watch, one location has its turn.
+            return together;
+        };
+        let mut places: BTreeMap<Place, usize> = BTreeMap::new();
+        for (watched, spec) in taken.iter().filter_map(|&number| self.location(planned, number)) {
+            if let Some(place) = self.fixed.places(&watched).next() {
+                places.insert(place.clone(), registers(&spec));
+            }
+        }
+        together + places.values().sum::<usize>()
+    }
+
+    /// Adds the places that failing runs had locations at, as far as there are registers. They come first: who finds a
+    /// location where it is watched already needs no other register for it.
+    fn add_fixed(&self, locations: &mut Vec<(WatchedRecord, WatchSpec)>) {
+        let specs: Vec<&WatchSpec> = locations.iter().map(|(_, spec)| spec).collect();
+        let mut free = REGISTERS.saturating_sub(registers_for(&specs));
+        let mut added: Vec<(WatchedRecord, WatchSpec)> = Vec::new();
+        for (watched, spec) in &*locations {
+            for place in self.fixed.places(watched) {
+                let known = added.iter().any(|(other, _)| other.fixed.as_ref() == Some(place));
+                if known || registers(spec) > free {
+                    continue;
+                }
+                free -= registers(spec);
+                let (module, addr) = place.clone();
+                let module = module.map(PathBuf::from);
+                let watched = WatchedRecord {
+                    fixed: Some(place.clone()),
+                    ..watched.clone()
+                };
+                let spec = WatchSpec {
+                    address: Address::Static { module, addr },
+                    ..spec.clone()
+                };
+                added.push((watched, spec));
+            }
+        }
+        locations.splice(..0, added);
+    }
+}
+
+/// The first locations of which too little is known, for half of the registers: the others take turns at the rest. A
+/// location is the registers that it takes, and whether enough is known.
+fn first_unknown(locations: impl Iterator<Item = (usize, bool)>) -> Vec<usize> {
+    let unknown = locations.enumerate().filter(|(_, (_, known))| !known);
+    let mut free = REGISTERS / 2;
+    let first = unknown.map_while(|(number, (registers, _))| {
+        free = free.checked_sub(registers)?;
+        Some(number)
+    });
+    first.collect()
+}
+
+/// How many registers a place takes.
+fn registers(spec: &WatchSpec) -> usize {
+    spec.len.div_ceil(REGISTER_BYTES) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_unknown;
+
+    #[test]
+    fn the_nearest_of_which_too_little_is_known_have_half_of_the_registers() {
+        let first = |locations: &[(usize, bool)]| first_unknown(locations.iter().copied());
+        assert_eq!(
+            first(&[(1, true), (1, false), (1, true), (1, false), (1, false)]),
+            [1, 3]
+        );
+        assert_eq!(
+            first(&[(1, false), (2, false), (1, false)]),
+            [0],
+            "none is passed over for a farther one"
+        );
+        assert_eq!(first(&[(3, false), (1, true)]), [0_usize; 0]);
+        assert_eq!(first(&[(1, true)]), [0_usize; 0]);
+    }
+}
