@@ -5,6 +5,15 @@ use super::decoder::{Known, State};
 use crate::code::blocks::UNKNOWN;
 use crate::code::{Block, BlockId, Blocks, Exit};
 
+/// What is behind the branch that a walk ends at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    /// Code that is traced.
+    Inside,
+    /// Code that is not: a call that leads there is not remembered, for nobody sees its return.
+    Outside,
+}
+
 /// Where a walk through a block ended.
 enum Walked {
     /// At what was looked for.
@@ -91,7 +100,7 @@ impl Known<'_> {
         ip: u64,
         consumer: &mut C,
     ) -> Result<bool, Why> {
-        self.walk(state, consumer, |blocks, id| place(blocks, id, ip))
+        self.walk(state, consumer, Ends::Inside, |blocks, id| place(blocks, id, ip))
     }
 
     /// Runs up to an address where nothing is traced any more, or to a branch that needs a packet. A call that led there is
@@ -112,14 +121,14 @@ impl Known<'_> {
             let leads_out = exit == Exit::Call(ip);
             place(blocks, id, ip).or_else(|| leads_out.then_some((instructions as usize, end)))
         };
-        self.walk(state, consumer, stop).map(drop)
+        self.walk(state, consumer, Ends::Outside, stop).map(drop)
     }
 
     /// Runs to the branch where tracing ended, or past an instruction that writes CR3.
     pub fn walk_to_cr3<C: Consumer>(&mut self, state: &mut State<'_>, consumer: &mut C) -> Result<(), Why> {
         // SKL014: a jump or call out of the filtered ranges should tell where it goes, and does not.
         let filter = state.filter_that_hides();
-        self.walk(state, consumer, |blocks, id| {
+        self.walk(state, consumer, Ends::Outside, |blocks, id| {
             if let Exit::Jump(to) | Exit::Call(to) = blocks.block(id).exit
                 && filter.is_some_and(|filter| !filter.contains(to))
                 && blocks.cr3_write(id).is_none()
@@ -140,6 +149,7 @@ impl Known<'_> {
         &mut self,
         state: &mut State<'_>,
         consumer: &mut C,
+        ends: Ends,
         stop: impl Fn(&Blocks<'_>, BlockId) -> Option<(usize, u64)>,
     ) -> Result<bool, Why> {
         let mut id = self.here(state);
@@ -170,7 +180,7 @@ impl Known<'_> {
                     state.go(ip);
                     Walked::There
                 }
-                None => self.run_block(state, id, &block, consumer)?,
+                None => self.run_block(state, id, &block, ends, consumer)?,
             };
             match walked {
                 Walked::There => return Ok(true),
@@ -186,10 +196,12 @@ impl Known<'_> {
         state: &mut State<'_>,
         id: u32,
         block: &Block,
+        ends: Ends,
         consumer: &mut C,
     ) -> Result<Walked, Why> {
         self.batch.extend_slice(&[BlockId(id)], &self.blocks, consumer);
-        if self.blocks.is_remembered(id) {
+        let leads_out = ends == Ends::Outside && block.exit == Exit::IndirectCall;
+        if self.blocks.is_remembered(id) && !leads_out {
             state.returns.push(id);
         }
         Ok(match block.exit {
