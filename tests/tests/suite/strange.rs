@@ -68,6 +68,16 @@ fn sketch(arguments: &[&str]) -> Value {
     serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {}", done.stdout))
 }
 
+/// The same, again where hardly a run succeeded: on a busy machine a race may be lost each time, and then nothing can say
+/// what the difference is.
+fn compared(arguments: &[&str]) -> Value {
+    const SUCCESSES: u64 = 3;
+    const ATTEMPTS: usize = 6;
+    let mut sketches = (0..ATTEMPTS).map(|_| sketch(arguments));
+    let enough = |sketch: &Value| sketch["runs"]["successful"].as_u64() >= Some(SUCCESSES);
+    sketches.find(enough).expect("runs that succeed")
+}
+
 fn failing_step(sketch: &Value) -> &Value {
     let steps = sketch["steps"].as_array().unwrap();
     let mut failing = steps.iter().filter(|step| step["failing"] == true);
@@ -96,7 +106,7 @@ fn assert_root(sketch: &Value, accesses: &[(&str, u64, &str)]) {
 fn one_of_sixteen_threads_of_three_roles() {
     let strange = Strange::of("roles.c");
     strange.compile(&["gcc", "-O2", "-g", "-pthread"], &["roles.c"], "roles");
-    let sketch = sketch(&["--", &strange.file("roles")]);
+    let sketch = compared(&["--", &strange.file("roles")]);
     assert_eq!(sketch["failure"]["statement"]["line"], strange.line("@use"));
     let failing = failing_step(&sketch);
     // Where the one that replaces it was quick to go on, the read stands before that, as a step of its own.
@@ -211,7 +221,7 @@ fn a_race_in_a_shared_library() {
     strange.compile(&with, &["pool_user.c"], "linked");
     strange.compile(&["gcc", "-O2", "-g", "-pthread"], &["pool_user.c"], "loaded");
     in_the_pool(&strange, &[strange.file("linked")]);
-    let loaded = sketch(&["--", &strange.file("loaded"), &library]);
+    let loaded = compared(&["--", &strange.file("loaded"), &library]);
     assert_root(&loaded, &closed_too_early(&strange));
     assert_eq!(loaded["failure"]["statement"]["line"], strange.line("@use"));
     assert_eq!(loaded["failure"]["statement"]["function"], "pool_use");
@@ -223,7 +233,7 @@ fn a_lost_update_to_what_is_in_mains_frame() {
     let strange = Strange::of("till.cc");
     for level in ["-O0", "-O2"] {
         strange.compile(&["g++", level, "-g", "-pthread"], &["till.cc"], "till");
-        let sketch = sketch(&["--", &strange.file("till")]);
+        let sketch = compared(&["--", &strange.file("till")]);
         assert_eq!(sketch["failure"]["statement"]["line"], strange.line("@fail"));
         let best = &sketch["predictors"][0];
         assert_eq!(best["pattern"], "RWW", "{level}: {best}");
@@ -255,7 +265,7 @@ fn closed_too_early(strange: &Strange) -> [(&'static str, u64, &'static str); 2]
 fn in_the_pool(strange: &Strange, command: &[String]) {
     let mut arguments = vec!["--"];
     arguments.extend(command.iter().map(String::as_str));
-    let sketch = sketch(&arguments);
+    let sketch = compared(&arguments);
     assert_eq!(sketch["failure"]["statement"]["line"], strange.line("@use"));
     let failing = failing_step(&sketch);
     assert_eq!(failing["variable"], "pool->memory", "{sketch}");
@@ -269,7 +279,7 @@ fn an_inlined_function_of_rust() {
     let strange = Strange::of("gauge.rs");
     let with = ["rustc", "-Copt-level=2", "-g", "--edition=2024"];
     strange.compile(&with, &["gauge.rs"], "gauge");
-    let sketch = sketch(&["--", &strange.file("gauge")]);
+    let sketch = compared(&["--", &strange.file("gauge")]);
     assert_eq!(sketch["failure"]["statement"]["line"], strange.line("@use"));
     assert_eq!(sketch["failure"]["statement"]["function"], "gauge::share");
     let [check, clear, again] = ["@check", "@clear", "@again"].map(|mark| strange.line(mark));
@@ -322,7 +332,7 @@ fn panics_that_are_caught() {
 fn a_template_of_which_there_are_several() {
     let strange = Strange::of("cache.cc");
     strange.compile(&["g++", "-O2", "-g", "-pthread"], &["cache.cc"], "cache");
-    let sketch = sketch(&["--", &strange.file("cache")]);
+    let sketch = compared(&["--", &strange.file("cache")]);
     assert_eq!(sketch["failure"]["statement"]["line"], strange.line("@use"));
     let function = sketch["failure"]["statement"]["function"].as_str().unwrap();
     assert!(function.starts_with("Cache<long>::"), "{function}");
@@ -340,7 +350,7 @@ fn without_sources_and_without_debug_information() {
     strange.compile(&["gcc", "-O2", "-g", "-pthread", &copy], &[], "nowhere");
     std::fs::remove_file(&copy).unwrap();
     let sketch_of = |file: &str| sketch(&["--", &strange.file(file)]);
-    let absent = sketch_of("nowhere");
+    let absent = compared(&["--", &strange.file("nowhere")]);
     let statement = &absent["failure"]["statement"];
     assert_eq!(statement["line"], strange.line("@ship"));
     assert_eq!(statement.get("text"), None, "{statement}");
