@@ -196,18 +196,26 @@ impl<'p, 'a> Inquiry<'p, 'a> {
 
     /// What a run is to track.
     pub fn assignment(&mut self, run: u64) -> Assignment {
-        // What the best explanation is about is watched in every run until it is known or refuted.
-        let promising = self.ranked.first().filter(|best| best.explains);
-        let accesses = promising.map_or_else(Vec::new, |best| best.predictor.accesses());
-        let promising: Vec<Promising> = accesses
-            .iter()
-            .map(|(actor, location, _)| Promising {
-                statement: actor.statement,
-                location: *location,
-            })
-            .collect();
+        let promising = self.promising();
         self.tracking
             .assignment(self.adapt.sigma(), run, &promising, &mut self.catalogue)
+    }
+
+    /// The failure does not recur: the next runs watch less of what would make threads late. Says whether there is any.
+    pub fn calm(&mut self) -> bool {
+        let promising = self.promising();
+        self.tracking.calm(&promising, &mut self.catalogue)
+    }
+
+    /// What the best explanation is about: it is watched in every run until it is known or refuted.
+    fn promising(&self) -> Vec<Promising> {
+        let promising = self.ranked.first().filter(|best| best.explains);
+        let accesses = promising.map_or_else(Vec::new, |best| best.predictor.accesses());
+        let promising = accesses.iter().map(|(actor, location, _)| Promising {
+            statement: actor.statement,
+            location: *location,
+        });
+        promising.collect()
     }
 
     /// Takes in what a run showed.

@@ -142,12 +142,17 @@ impl Inquire<'_> {
             );
             if let Some((why, conditions)) = changed {
                 load = conditions.loaded.then(Load::start);
-                let why = match why {
+                let because = match why {
                     Change::Fruitless => "the failure does not recur",
                     Change::OnlyFailures => "tracked runs hardly ever succeed",
                     Change::AsBefore => "that makes no difference",
                 };
-                self.progress.say(&format!("{why}: going on in {conditions}"));
+                let less = match why == Change::Fruitless && inquiry.calm() {
+                    true => ", without what is touched most",
+                    false => "",
+                };
+                self.progress
+                    .say(&format!("{because}: going on in {conditions}{less}"));
             }
             self.progress.show(&State {
                 phase: "tracking",

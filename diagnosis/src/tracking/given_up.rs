@@ -3,15 +3,21 @@
 //! A run gives up what stops it thousands of times. That alone does not make the location useless: successful runs are longer
 //! than failing ones, which die early, and what was given up in a run that succeeded was seen for long enough. What was given
 //! up in a run that failed was not seen when it mattered.
+//!
+//! Far less than that is too much where a failure stays away because it is looked for: every access that is noticed makes
+//! its thread late. Then what is touched most is spared, one location after the other.
 
 use std::collections::BTreeMap;
 
 use program::LinkAddr;
 
-use crate::record::WatchedRecord;
+use crate::record::{HitRecord, WatchedRecord};
 
 /// Successful runs that may give a location up before it is taken for hopeless, as long as no failing run had it to the end.
 const MOST_SUCCESSFUL: u32 = 3;
+
+/// Accesses in a run that a location has to have to be spared: fewer make nobody late.
+const NOTICEABLE: u64 = 12;
 
 /// The access that a location is watched for.
 pub(super) type Access = (Option<String>, LinkAddr);
@@ -28,20 +34,25 @@ struct Tally {
     by_failing: u32,
     /// Failing runs that watched it to their end.
     kept: u32,
+    /// The most accesses that a run had to it.
+    accesses: u64,
+    /// It is watched no more, for its accesses keep the failure away.
+    spared: bool,
 }
 
 impl Tally {
     fn is_hopeless(&self) -> bool {
-        self.kept == 0 && (self.by_failing > 0 || self.by_successful >= MOST_SUCCESSFUL)
+        self.spared || self.kept == 0 && (self.by_failing > 0 || self.by_successful >= MOST_SUCCESSFUL)
     }
 }
 
 impl GivenUp {
-    /// Takes in what a run gave up of what it watched.
-    pub(super) fn take(&mut self, failed: bool, watched: &[WatchedRecord]) {
-        for watched in watched {
-            let access = (watched.module.clone(), watched.access);
-            let tally = self.tallies.entry(access).or_default();
+    /// Takes in what a run gave up of what it watched, and how often that was touched.
+    pub(super) fn take(&mut self, failed: bool, watched: &[WatchedRecord], hits: &[HitRecord]) {
+        for (number, watched) in watched.iter().enumerate() {
+            let tally = self.tallies.entry(access(watched)).or_default();
+            let touched = hits.iter().filter(|hit| hit.location as usize == number);
+            tally.accesses = tally.accesses.max(touched.count() as u64);
             match (watched.given_up, failed) {
                 (true, true) => tally.by_failing += 1,
                 (true, false) => tally.by_successful += 1,
@@ -49,6 +60,16 @@ impl GivenUp {
                 (false, false) => {}
             }
         }
+    }
+
+    /// Spares what was touched most, of what is not to be kept. Says whether there was anything.
+    pub(super) fn spare_busiest(&mut self, kept: impl Fn(&Access) -> bool) -> bool {
+        let noticeable = |(access, tally): &(&Access, &mut Tally)| {
+            tally.accesses >= NOTICEABLE && !tally.is_hopeless() && !kept(access)
+        };
+        let busy = self.tallies.iter_mut().filter(noticeable);
+        let busiest = busy.max_by_key(|(_, tally)| tally.accesses);
+        busiest.map(|(_, tally)| tally.spared = true).is_some()
     }
 
     /// How many failing runs watched a location to their end.
@@ -67,14 +88,22 @@ impl GivenUp {
     }
 }
 
+fn access(watched: &WatchedRecord) -> Access {
+    (watched.module.clone(), watched.access)
+}
+
 #[cfg(test)]
 mod tests {
+    use program::RunAddr;
+
     use super::*;
+
+    const AT: LinkAddr = LinkAddr(0x1000);
 
     fn watched(given_up: bool) -> WatchedRecord {
         WatchedRecord {
             module: None,
-            access: LinkAddr(0x1000),
+            access: AT,
             passed: None,
             width: 4,
             always_at: None,
@@ -88,8 +117,8 @@ mod tests {
     fn after(runs: &[(bool, bool)]) -> bool {
         let mut given_up = GivenUp::default();
         runs.iter()
-            .for_each(|&(failed, gave_up)| given_up.take(failed, &[watched(gave_up)]));
-        let contained = given_up.contains(&(None, LinkAddr(0x1000)));
+            .for_each(|&(failed, gave_up)| given_up.take(failed, &[watched(gave_up)], &[]));
+        let contained = given_up.contains(&(None, AT));
         assert_eq!(given_up.len(), usize::from(contained));
         contained
     }
@@ -111,5 +140,42 @@ mod tests {
         assert!(!after(&[(false, true), (false, true)]));
         assert!(after(&[(false, true), (false, true), (false, true)]));
         assert!(!after(&[(false, false), (false, false), (false, false)]));
+    }
+
+    #[test]
+    fn what_is_touched_most_is_spared_first_and_what_is_hardly_touched_never() {
+        let at = |addr| WatchedRecord {
+            access: LinkAddr(addr),
+            ..watched(false)
+        };
+        let hits = |location, count| std::iter::repeat_with(move || hit(location)).take(count);
+        let mut given_up = GivenUp::default();
+        let all: Vec<HitRecord> = hits(0, 20)
+            .chain(hits(1, 90))
+            .chain(hits(2, 2))
+            .chain(hits(3, 50))
+            .collect();
+        given_up.take(true, &[at(1), at(2), at(3), at(4)], &all);
+        let explaining = |access: &Access| access.1 == LinkAddr(2);
+        assert!(given_up.spare_busiest(explaining));
+        assert!(given_up.contains(&(None, LinkAddr(4))) && given_up.len() == 1);
+        assert!(given_up.spare_busiest(explaining));
+        assert!(given_up.contains(&(None, LinkAddr(1))) && given_up.len() == 2);
+        assert!(!given_up.spare_busiest(explaining));
+    }
+
+    fn hit(location: u32) -> HitRecord {
+        HitRecord {
+            tid: 1,
+            time_ns: 0,
+            pc: RunAddr(0),
+            callers: Vec::new(),
+            access: None,
+            addr: RunAddr(0),
+            location,
+            value: None,
+            before: None,
+            uncertain: false,
+        }
     }
 }

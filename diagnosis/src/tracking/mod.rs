@@ -3,6 +3,7 @@
 //! The slice is what the code says; statements that a watchpoint caught at a tracked location join it with what they
 //! depend on, because no analysis of the code could have found them.
 
+mod ahead;
 mod given_up;
 mod givers;
 mod turns;
@@ -286,7 +287,20 @@ impl<'p, 'a> Tracking<'p, 'a> {
     /// Takes in what a run gave up: what is hopeless, the next ones do without, and with what there was no register for.
     pub fn give_up(&mut self, record: &RunRecord) {
         let failed = matches!(record.end, RunEnd::Failed(_));
-        self.given_up.take(failed, &record.watched);
+        self.given_up.take(failed, &record.watched, &record.hits);
+    }
+
+    /// Watches less, where watching seems to keep the failure away: what is touched most goes, unless the best explanation is
+    /// about it. Says whether there was anything to go.
+    pub fn calm(&mut self, promising: &[Promising], catalogue: &mut Cataloguer) -> bool {
+        let Some(planned) = &self.planned else {
+            return false;
+        };
+        let wanted = self.locations_of(planned, promising, catalogue).into_iter();
+        let sites = wanted.filter_map(|number| planned.armament.locations.get(number)?.sites.first());
+        let sites = sites.filter_map(|&site| planned.plan.watch_sites.get(site));
+        let kept: BTreeSet<Access> = sites.map(|site| self.access(site)).collect();
+        self.given_up.spare_busiest(|access| kept.contains(access))
     }
 
     /// Finds out where the pointers come from behind which locations are.
@@ -358,7 +372,13 @@ impl<'p, 'a> Tracking<'p, 'a> {
             })
         });
         plan.branches.retain(|&pc| cold(pc));
-        let armament = arm::arm(&plan, self.program, &self.threads);
+        let near = plan.watch_sites.len();
+        if ahead::has_room(&plan.watch_sites) {
+            let farther = self.slice.plan(self.statements.len()).watch_sites;
+            ahead::add(&mut plan.watch_sites, farther);
+        }
+        let mut armament = arm::arm(&plan, self.program, &self.threads);
+        ahead::fill(&mut armament.locations, near);
         let needs = armament.locations.iter().map(|armed| {
             let site = armed.sites.first().and_then(|&site| plan.watch_sites.get(site));
             if site.is_some_and(|site| self.given_up.contains(&self.access(site))) {

@@ -41,7 +41,7 @@ impl Tracking<'_, '_> {
     }
 
     /// The locations that these accesses are about.
-    fn locations_of(
+    pub(super) fn locations_of(
         &self,
         planned: &Planned,
         promising: &[Promising],

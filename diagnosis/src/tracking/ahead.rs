@@ -1,0 +1,92 @@
+//! Registers that the tracked statements leave free.
+//!
+//! They take the locations that come next in the slice: a recurrence is dear, and one that watched nothing, or one thing where
+//! four could have been, is half lost. More than the registers hold is for a larger σ.
+
+use slicer::plan::WatchSite;
+use watchpoint::arm::Armed;
+use watchpoint::{WatchSpec, registers_for};
+
+use super::REGISTERS;
+
+/// Sites that are looked at beyond the tracked ones: several may be one location.
+const MOST_SITES: usize = 2 * REGISTERS;
+
+/// Whether there may be room for more than these sites.
+pub(super) fn has_room(sites: &[WatchSite]) -> bool {
+    sites.len() < MOST_SITES
+}
+
+/// Adds the first sites of a longer plan that are not among those of the plan yet.
+pub(super) fn add(sites: &mut Vec<WatchSite>, farther: Vec<WatchSite>) {
+    for site in farther {
+        if has_room(sites) && !sites.contains(&site) {
+            sites.push(site);
+        }
+    }
+}
+
+/// Keeps the locations of the first `near` sites, and as many of the others, in their order, as there are registers for.
+pub(super) fn fill(locations: &mut Vec<Armed>, near: usize) {
+    let is_near = |armed: &Armed| armed.sites.iter().any(|&site| site < near);
+    let mut kept: Vec<WatchSpec> = locations
+        .iter()
+        .filter(|armed| is_near(armed))
+        .map(|armed| armed.spec.clone())
+        .collect();
+    locations.retain(|armed| {
+        if is_near(armed) {
+            return true;
+        }
+        kept.push(armed.spec.clone());
+        let fits = registers_for(&kept.iter().collect::<Vec<_>>()) <= REGISTERS;
+        if !fits {
+            kept.pop();
+        }
+        fits
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use program::LinkAddr;
+    use watchpoint::{Address, Trigger};
+
+    use super::*;
+
+    fn armed(site: usize, len: u32) -> Armed {
+        Armed {
+            sites: vec![site],
+            spec: WatchSpec {
+                address: Address::Static {
+                    module: None,
+                    addr: LinkAddr(0x1000 + 64 * site as u64),
+                },
+                len,
+                trigger: Trigger::ReadWrite,
+            },
+        }
+    }
+
+    fn filled(lengths: &[u32], near: usize) -> Vec<usize> {
+        let mut locations: Vec<Armed> = lengths
+            .iter()
+            .enumerate()
+            .map(|(site, &len)| armed(site, len))
+            .collect();
+        fill(&mut locations, near);
+        locations.iter().flat_map(|armed| armed.sites.clone()).collect()
+    }
+
+    #[test]
+    fn what_comes_next_takes_the_registers_that_are_free() {
+        assert_eq!(filled(&[8; 6], 0), [0, 1, 2, 3]);
+        assert_eq!(filled(&[8; 6], 1), [0, 1, 2, 3]);
+        assert_eq!(filled(&[8, 16, 16, 8], 1), [0, 1, 3], "a larger one waits");
+    }
+
+    #[test]
+    fn what_is_tracked_stays_however_much_it_is() {
+        assert_eq!(filled(&[8; 7], 6), [0, 1, 2, 3, 4, 5]);
+    }
+}
