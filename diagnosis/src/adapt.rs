@@ -3,7 +3,7 @@
 //! σ starts at 2 and doubles after each recurrence of the failure, so a predictor that held in two recurrences stayed
 //! while σ doubled. Tracking stops when the best predictor is an explanation that held in [`RECURRENCES`] of them and
 //! enough successful runs could have shown it. A value or a branch that is the best so far does not end the search before
-//! the whole slice is tracked: it may well be the trace of something farther back. Neither does, of threads that wait for locks, what
+//! the whole slice is tracked, and not even then where there are threads: it may well be the trace of something farther back. Neither does, of threads that wait for locks, what
 //! is no deadlock: that a lock was taken before somebody else wanted it is how every deadlock begins. After [`PATIENCE`] recurrences
 //! what there is has to do, once successful runs have tracked as much; after [`MOST_PATIENCE`] if it only restates the failure.
 
@@ -22,15 +22,14 @@ pub const FIRST: u32 = 2;
 const RECURRENCES: u64 = 3;
 /// Successful runs that could have shown it.
 const SUCCESSES: u64 = 5;
-/// Recurrences after which less is enough, and a symptom is: two of them and three successful runs, or one that enough
-/// successful runs differ from.
+/// Recurrences after which less is enough, and a symptom is: what is hardly chance, however few runs say so.
 const PATIENCE: u32 = 5;
-/// The same as long as nothing says more than that the failure happened.
+/// The same as long as nothing says more than that the failure happened, and there is more to track.
 const MOST_PATIENCE: u32 = 8;
-const FEW_RECURRENCES: u64 = 2;
-const FEW_SUCCESSES: u64 = 3;
-/// Successful runs that have tracked as much as the last ones, before it ends without an explanation.
+/// Successful runs that have tracked as much as the last ones, before it ends without an explanation,
 const TO_END: u64 = 2;
+/// or that the best predictor was not in.
+const MANY: u64 = 10;
 
 /// Where the search stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +85,8 @@ pub struct Ended<'a> {
     pub slice_length: Option<u32>,
     /// Whether the failure is that threads wait for locks, and the program does not get on.
     pub locked: bool,
+    /// Whether the program has one thread.
+    pub alone: bool,
 }
 
 impl Adapt {
@@ -122,26 +123,31 @@ impl Adapt {
             let (failing, successful) = (best.counts.failing_with, best.counts.successful);
             match patient {
                 true => failing >= RECURRENCES && successful >= SUCCESSES,
-                false => successful >= SUCCESSES || failing >= FEW_RECURRENCES && successful >= FEW_SUCCESSES,
+                false => successful >= SUCCESSES || best.counts.convince(),
             }
         };
-        let compared = self.successes >= if patient { SUCCESSES } else { FEW_SUCCESSES };
+        let compared = self.successes >= if patient { SUCCESSES } else { TO_END };
         if let Some(best) = run.ranked.first().filter(known) {
             let half = patient && run.locked && !matches!(best.predictor, Predictor::Deadlock { .. });
             if best.explains && !half {
                 return Next::Stop(Stop::Stable);
             }
+            let stop = match whole {
+                true => Stop::Exhausted,
+                false => Stop::Enough,
+            };
             // What holds in every run, or only says that it failed, explains none: the runs that would tell may not have
-            // been made.
+            // been made. And where threads could get in each other's way, what tells of that may not have had its turn.
             let tells = best.counts.successful_with < best.counts.successful && !best.restates();
-            let over = best.says_something() || self.recurrences >= MOST_PATIENCE;
-            // A predictor of what was tracked last has had no successful run to show itself in before that, and where
-            // locations take turns at the registers, what tells more may not have had its turn in a failing one.
-            if whole && compared && (tells && !half || !patient && over) {
-                return Next::Stop(Stop::Exhausted);
+            if patient && whole && compared && tells && run.alone {
+                return Next::Stop(stop);
             }
-            if self.successes >= TO_END && !patient && over {
-                return Next::Stop(Stop::Enough);
+            // A predictor of what was tracked last has had no successful run to show itself in before that.
+            let without = best.counts.successful.saturating_sub(best.counts.successful_with);
+            let compared = compared || without >= MANY;
+            let over = best.says_something() || whole || self.recurrences >= MOST_PATIENCE;
+            if !patient && compared && over {
+                return Next::Stop(stop);
             }
         }
         if self.recurrences >= self.most {
@@ -168,6 +174,7 @@ mod tests {
             ranked,
             slice_length,
             locked: false,
+            alone: false,
         }
     }
 
@@ -233,7 +240,7 @@ mod tests {
         assert!(!ranked[0][0].explains);
         for (length, sigmas, stop) in [
             // The failing statement met a null: that it failed, and no more.
-            (Some(7), vec![4, 8, 8, 8, 8, 8, 8], Stop::Exhausted),
+            (Some(7), vec![4, 8, 8, 8], Stop::Exhausted),
             (None, vec![4, 8, 16, 32, 64, 128, 256], Stop::Enough),
         ] {
             let mut adapt = Adapt::new(FIRST, 10);
@@ -251,6 +258,33 @@ mod tests {
                 }
             });
             assert_eq!((seen, ended), (sigmas, Some(stop)));
+        }
+    }
+
+    #[test]
+    fn where_there_are_threads_a_symptom_is_not_enough_though_the_slice_is_tracked_whole() {
+        let mut lab = Lab::new(&[('m', "main")], &[("p", Shape::Pointer)]);
+        let (good, bad) = (
+            lab.success("m:R1=5 m:R2=5"),
+            lab.failure("m:R1=0 m:R2=5", 'm', &[2]),
+        );
+        let ranked = rankings(&mut lab, &good, &bad, 5);
+        assert!(!ranked[0][0].explains && ranked[0][0].says_something());
+        for (alone, recurrences) in [(true, 3), (false, PATIENCE)] {
+            let mut adapt = Adapt::new(FIRST, 10);
+            let mut ends = |failed, ranked| {
+                adapt.ended(Ended {
+                    alone,
+                    ..ended(failed, ranked, Some(2))
+                })
+            };
+            for _ in 0..SUCCESSES {
+                assert_eq!(ends(false, &[]), Next::Track(2));
+            }
+            let stop = ranked
+                .iter()
+                .position(|ranked| matches!(ends(true, ranked), Next::Stop(Stop::Exhausted)));
+            assert_eq!(stop, Some(recurrences as usize - 1));
         }
     }
 

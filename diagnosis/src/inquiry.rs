@@ -26,7 +26,7 @@ const MOST_RECURRENCES: u32 = 12;
 
 /// Statements of the slice that a sketch may show although they are not tracked: the calls and thread creations that led
 /// to those that are.
-const AHEAD: u32 = 24;
+const AHEAD: u32 = 32;
 
 /// A bug under inquiry.
 pub struct Inquiry<'p, 'a> {
@@ -327,6 +327,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             ranked: &self.ranked,
             slice_length: self.tracking.is_exhausted().then_some(length),
             locked: self.is_deadlock(),
+            alone: self.failure.threads.len() == 1,
         });
         self.stopped = match next {
             Next::Track(_) => None,

@@ -1,7 +1,8 @@
-//! Registers that the tracked statements leave free.
+//! What is tracked beyond σ, because it costs next to nothing.
 //!
-//! They take the locations that come next in the slice: a recurrence is dear, and one that watched nothing, or one thing where
-//! four could have been, is half lost. More than the registers hold is for a larger σ.
+//! A recurrence is dear, and one that watched nothing, or one thing where four could have been, is half lost: registers that the
+//! tracked statements leave free take the locations that come next in the slice. More than the registers hold is for a larger σ.
+//! Control flow is recorded as far as the slice has been read: a branch costs a fraction of an access that is noticed.
 
 use slicer::plan::WatchSite;
 use watchpoint::arm::Armed;

@@ -355,7 +355,12 @@ impl<'p, 'a> Tracking<'p, 'a> {
     }
 
     fn make_plan(&self, sigma: u32) -> Planned {
-        let mut plan = self.slice.plan(sigma as usize);
+        let ahead = self.slice.plan(self.statements.len());
+        let mut plan = Plan {
+            ranges: ahead.ranges,
+            branches: ahead.branches,
+            ..self.slice.plan(sigma as usize)
+        };
         let cold = |pc: Pc| {
             let function = self.program.function_at(pc);
             function.is_none_or(|function| !self.hot.functions.contains(&function))
@@ -374,8 +379,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
         plan.branches.retain(|&pc| cold(pc));
         let near = plan.watch_sites.len();
         if ahead::has_room(&plan.watch_sites) {
-            let farther = self.slice.plan(self.statements.len()).watch_sites;
-            ahead::add(&mut plan.watch_sites, farther);
+            ahead::add(&mut plan.watch_sites, ahead.watch_sites);
         }
         let mut armament = arm::arm(&plan, self.program, &self.threads);
         ahead::fill(&mut armament.locations, near);
