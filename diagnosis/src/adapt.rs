@@ -36,6 +36,8 @@ const MANY: u64 = 10;
 pub struct Adapt {
     sigma: u32,
     recurrences: u32,
+    /// Those of them that failed where the first failure did.
+    here: u32,
     /// Successful runs with this σ.
     successes: u64,
     /// Recurrences after which it gives up waiting for a stable predictor.
@@ -77,8 +79,10 @@ impl fmt::Display for Stop {
 /// A run that ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended<'a> {
-    /// Whether the failure recurred.
+    /// Whether the failure recurred,
     pub failed: bool,
+    /// and where the first one was, not elsewhere.
+    pub here: bool,
     /// The ranking with this run.
     pub ranked: &'a [Ranked],
     /// Statements of the slice, as far as it was computed, if that is all.
@@ -96,6 +100,7 @@ impl Adapt {
         Self {
             sigma: sigma.max(1),
             recurrences: 0,
+            here: 0,
             successes: 0,
             most: most_recurrences.max(1),
         }
@@ -117,12 +122,14 @@ impl Adapt {
     pub fn ended(&mut self, run: Ended<'_>) -> Next {
         let whole = run.slice_length.is_some_and(|length| self.sigma >= length);
         self.recurrences += u32::from(run.failed);
+        self.here += u32::from(run.failed && run.here);
         self.successes += u64::from(!run.failed);
         let patient = self.recurrences < PATIENCE;
         let known = |best: &&Ranked| {
             let (failing, successful) = (best.counts.failing_with, best.counts.successful);
             match patient {
-                true => failing >= RECURRENCES && successful >= SUCCESSES,
+                // What was seen elsewhere only may be of elsewhere only.
+                true => failing >= RECURRENCES && successful >= SUCCESSES && self.here > 0,
                 false => successful >= SUCCESSES || best.counts.convince(),
             }
         };
@@ -171,6 +178,7 @@ mod tests {
     fn ended(failed: bool, ranked: &[Ranked], slice_length: Option<u32>) -> Ended<'_> {
         Ended {
             failed,
+            here: true,
             ranked,
             slice_length,
             locked: false,
@@ -320,6 +328,23 @@ mod tests {
         let mut succeeds = || adapt.ended(ended(false, &ranked[7], None));
         assert_eq!(succeeds(), Next::Track(32));
         assert_eq!(succeeds(), Next::Stop(Stop::Enough));
+    }
+
+    #[test]
+    fn what_was_only_seen_elsewhere_does_not_end_the_search() {
+        let (mut lab, good, bad) = order();
+        let ranked = rankings(&mut lab, &good, &bad, 5);
+        let mut adapt = Adapt::new(FIRST, 10);
+        let mut fails = |ranked, here| {
+            adapt.ended(Ended {
+                here,
+                ..ended(true, ranked, None)
+            })
+        };
+        for (ranked, sigma) in ranked[..3].iter().zip([4, 8, 16]) {
+            assert_eq!(fails(ranked, false), Next::Track(sigma));
+        }
+        assert_eq!(fails(&ranked[3], true), Next::Stop(Stop::Stable));
     }
 
     #[test]

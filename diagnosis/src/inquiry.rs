@@ -290,7 +290,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         } else {
             self.successful_run = Some(run);
         }
-        self.adapt(failed);
+        self.adapt(&taken);
         taken
     }
 
@@ -320,10 +320,11 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         }
     }
 
-    fn adapt(&mut self, failed: bool) {
+    fn adapt(&mut self, taken: &Taken) {
         let length = u32::try_from(self.tracking.statements().len()).unwrap_or(u32::MAX);
         let next = self.adapt.ended(Ended {
-            failed,
+            failed: taken.is_failure(),
+            here: *taken == Taken::Failed,
             ranked: &self.ranked,
             slice_length: self.tracking.is_exhausted().then_some(length),
             locked: self.is_deadlock(),

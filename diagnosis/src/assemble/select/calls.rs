@@ -13,11 +13,13 @@ impl Selection<'_> {
         let Some(failed) = self.run.failed else {
             return;
         };
-        // Not those of steps that follow from the code: they lead to others themselves.
-        let own = self
-            .picks
-            .values()
-            .filter(|pick| pick.event.is_some() || pick.rank.is_some());
+        // Not those of steps that follow from the code: they lead to others themselves. Whether a thread's creation was seen or
+        // follows from the code makes no difference to what it says.
+        let own = self.picks.values().filter(|pick| {
+            let created = self.catalogue.statements.get(pick.statement.0 as usize);
+            let creates = created.is_some_and(|info| info.creates);
+            pick.event.is_some() && !creates || pick.rank.is_some()
+        });
         let mut taken: Vec<(ThreadIx, StatementId, Option<usize>)> = own
             .map(|pick| (pick.thread, pick.statement, pick.event))
             .collect();

@@ -102,6 +102,35 @@ fn the_creation_of_a_thread_that_came_too_late_is_shown() {
     assert_eq!(steps(&sketch), ["main:75", "main:77", "main:19 R"]);
 }
 
+/// The thread's own way to a creation is no part of the story, whether control flow showed the creation or not.
+#[test]
+fn the_call_that_led_to_a_creation_is_left_out() {
+    let mut lab = Lab::new(
+        &[('m', "main"), ('a', "event_loop")],
+        &[("limit", Shape::Pointer)],
+    );
+    lab.function("event_loop", &[88]);
+    lab.function("session_init", &[105, 107]);
+    lab.function("main", &[125]);
+    lab.slice(88, 0, None);
+    lab.slice(105, 1, Some((Why::Thread, 88)));
+    lab.slice(125, 2, Some((Why::Call, 105)));
+    for seen in ["", "m:X105 "] {
+        let bad = format!("{seen}a:R88=0");
+        let runs = [
+            lab.success("m:W107=5 a:R88=5"),
+            lab.success("m:W107=5 a:R88=5"),
+            lab.failure(&bad, 'a', &[88]),
+            lab.failure(&bad, 'a', &[88]),
+        ];
+        assert_eq!(
+            steps(&sketch(&mut lab, &runs)),
+            ["main:105", "event_loop:88 R"],
+            "{seen:?}"
+        );
+    }
+}
+
 #[test]
 fn of_inlined_calls_the_outermost_in_a_function_with_steps_gave_the_pointer() {
     let (mut lab, runs) = queue();
