@@ -17,6 +17,7 @@ use crate::reading::{self, Cataloguer, Reading};
 use crate::record::{RunEnd, RunRecord};
 use crate::run::{Run, StatementId};
 use crate::sketch::{Backends, Sketch};
+use crate::supplied::supplied;
 use crate::tracking::{Assignment, Promising, Tracking};
 
 /// Failing runs that are kept to be shown: a sketch shows one, the one that its best predictor describes.
@@ -288,6 +289,13 @@ impl<'p, 'a> Inquiry<'p, 'a> {
                 self.failing_runs.remove(0);
             }
         } else {
+            let best = self.ranked.first().map(|best| supplied(&run, &best.predictor));
+            let supplied = best.unwrap_or_default().into_iter();
+            self.join(
+                supplied
+                    .filter_map(|at| self.catalogue.pc_of(at, self.program))
+                    .collect(),
+            );
             self.successful_run = Some(run);
         }
         self.adapt(&taken);

@@ -1,7 +1,8 @@
 //! From tracked runs to a failure sketch. Pure: runs in, evidence, ranking and sketch out.
 //!
 //! - [`inquiry`]: a bug from its first failure to its sketch
-//! - [`tracking`]: what runs are to track; `fixed`: where failing runs had what was found too late
+//! - [`tracking`]: what runs are to track; `fixed`: where failing runs had what was found too late;
+//!   `supplied`: who writes, in successful runs, what failing ones find missing
 //! - [`record`]: a run as a host reports it; [`reading`]: what that is as evidence
 //! - [`run`]: one execution as evidence: who executed and accessed what, in which order, as far as that is known
 //! - [`predictor`]: what can separate failing from successful runs, and which of it held in a run
@@ -27,6 +28,7 @@ pub mod run;
 pub mod sketch;
 pub mod statistics;
 pub mod subject;
+mod supplied;
 #[cfg(test)]
 mod testkit;
 pub mod tracking;

@@ -34,6 +34,8 @@ use givers::Givers;
 const REGISTERS: usize = 4;
 /// Outcomes of one branch in a run above which its function is traced no more.
 const MOST_BRANCHES: u64 = 2000;
+/// Statements that are tracked of what a joined one depends on, however small σ is.
+const LEAST_JOINED: usize = 8;
 /// Statements that runs showed whose own dependences are followed.
 const MOST_JOINED: usize = 16;
 
@@ -226,8 +228,8 @@ impl<'p, 'a> Tracking<'p, 'a> {
     /// Reads the slice up to so many statements.
     pub fn extend(&mut self, sigma: u32, catalogue: &mut Cataloguer) {
         self.read(sigma, catalogue);
-        // Half as many of what depends on what was found: it is at least as far away.
-        let half = sigma.div_ceil(2) as usize;
+        // Half as many of what depends on what was found: it is at least as far away. What decides on it is near.
+        let half = (sigma.div_ceil(2) as usize).max(LEAST_JOINED);
         for joined in &mut self.joined {
             joined.read(half, self.program, catalogue);
             joined.tracked = half.min(joined.statements.len());
