@@ -8,7 +8,7 @@ use diagnosis::record::{
     FlowRecord, HitRecord, ModuleRecord, RunEnd, RunRecord, ThreadRecord, WatchedRecord,
 };
 use diagnosis::run::AccessKind;
-use diagnosis::tracking::LibraryCode;
+use diagnosis::tracking::{Allocator, LibraryCode};
 use program::{Pc, RunAddr};
 use pt_driver_client::recorder::Recorder;
 use slicer::plan::PcRange;
@@ -21,6 +21,7 @@ use watchpoint::exact::rider::rider;
 use watchpoint::session::Session;
 use watchpoint::{Hit, Mode, Summary, WatchError, WatchSpec, WatchedSpan};
 
+use crate::allocations::Allocations;
 use crate::stacks::Stacks;
 
 /// How long the reader of hits sleeps at most before it looks whether the run is over.
@@ -49,6 +50,8 @@ pub struct Tracking {
     pub locations: Vec<(WatchedRecord, WatchSpec)>,
     /// Code of the program's files that is a library's.
     pub library: Vec<LibraryCode>,
+    /// The functions whose results are noted, to know where memory comes from.
+    pub allocators: Vec<Allocator>,
     /// Who records control flow, in which code.
     pub flow: Option<FlowTracking>,
 }
@@ -71,6 +74,7 @@ impl Default for Tracking {
             mode: Mode::Exact,
             locations: Vec::new(),
             library: Vec::new(),
+            allocators: Vec::new(),
             flow: None,
         }
     }
@@ -119,11 +123,14 @@ pub fn track(
     }
     let specs: Vec<WatchSpec> = tracking.locations.iter().map(|(_, spec)| spec.clone()).collect();
     let (mut rider, passenger) = rider(specs.clone(), tracking.mode)?;
+    let asked = std::mem::take(&mut tracking.allocators);
+    let mut allocations = (!asked.is_empty()).then(|| Allocations::new(asked));
     // The run blocks when nobody reads its hits: they are read here while it goes on there.
     let (outcome, hits, summary, modules) = thread::scope(|scope| {
-        let (stacks, flow) = (&mut stacks, &mut flow);
+        let (stacks, flow, allocations) = (&mut stacks, &mut flow, &mut allocations);
         let running = scope.spawn(move || {
             let mut trackers: Vec<&mut dyn Tracker> = vec![stacks, &mut *rider];
+            trackers.extend(allocations.as_mut().map(|it| it as &mut dyn Tracker));
             trackers.extend(flow.as_mut().map(|flow| &mut *flow.recorder as &mut dyn Tracker));
             run(launch, options, &mut trackers)
             // The rider is dropped here, so that the reader learns of a run that never started.
@@ -139,6 +146,10 @@ pub fn track(
     })?;
     let mut record = record(&outcome, &stacks, &tracking, hits, Some(&summary));
     record.flow = flow.map(|flow| flow.finish(&outcome));
+    let mapped_then = stacks.modules().or(modules.as_ref());
+    record.allocations = allocations
+        .zip(mapped_then)
+        .map(|(allocations, map)| allocations.finish(&record.hits, map, options.modules));
     if record.modules.is_empty() {
         record.modules = modules.as_ref().map(mapped).unwrap_or_default();
     }
@@ -222,6 +233,7 @@ fn record(
         data_flow: summary.map(|summary| mode(summary.mode).to_owned()),
         cut_short: None,
         flow: None,
+        allocations: None,
     }
 }
 

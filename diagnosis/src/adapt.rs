@@ -87,6 +87,9 @@ pub struct Ended<'a> {
     pub ranked: &'a [Ranked],
     /// Statements of the slice, as far as it was computed, if that is all.
     pub slice_length: Option<u32>,
+    /// Whether failing runs have watched all that is planned now. Where locations take turns at the registers, what tells more
+    /// may not have had its turn in a failing one.
+    pub watched: bool,
     /// Whether the failure is that threads wait for locks, and the program does not get on.
     pub locked: bool,
     /// Whether the program has one thread.
@@ -146,7 +149,7 @@ impl Adapt {
             // What holds in every run, or only says that it failed, explains none: the runs that would tell may not have
             // been made. And where threads could get in each other's way, what tells of that may not have had its turn.
             let tells = best.counts.successful_with < best.counts.successful && !best.restates();
-            if patient && whole && compared && tells && run.alone {
+            if patient && whole && compared && tells && run.alone && run.watched {
                 return Next::Stop(stop);
             }
             // A predictor of what was tracked last has had no successful run to show itself in before that.
@@ -181,6 +184,7 @@ mod tests {
             here: true,
             ranked,
             slice_length,
+            watched: true,
             locked: false,
             alone: false,
         }
@@ -294,6 +298,31 @@ mod tests {
                 .position(|ranked| matches!(ends(true, ranked), Next::Stop(Stop::Exhausted)));
             assert_eq!(stop, Some(recurrences as usize - 1));
         }
+    }
+
+    #[test]
+    fn the_slice_is_not_tracked_whole_before_all_of_it_was_watched_in_a_failing_run() {
+        let mut lab = Lab::new(&[('m', "main")], &[("n", Shape::Unsigned)]);
+        let (good, bad) = (
+            lab.success("m:R2=5 m:R3=5"),
+            lab.failure("m:R2=7 m:R3=7", 'm', &[3]),
+        );
+        let ranked = rankings(&mut lab, &good, &bad, 5);
+        let mut adapt = Adapt::new(FIRST, 10);
+        let mut ends = |failed, watched| {
+            let ranked = if failed { &ranked[3] } else { &[][..] };
+            let ended = Ended {
+                watched,
+                alone: true,
+                ..ended(failed, ranked, Some(2))
+            };
+            adapt.ended(ended)
+        };
+        for _ in 0..SUCCESSES {
+            assert_eq!(ends(false, false), Next::Track(2));
+        }
+        assert_eq!(ends(true, false), Next::Track(2));
+        assert_eq!(ends(true, true), Next::Stop(Stop::Exhausted));
     }
 
     #[test]

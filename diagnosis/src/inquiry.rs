@@ -117,6 +117,9 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         let criterion = criterion.unwrap_or_else(|| Criterion::failure(program, &failure));
         let mut catalogue = Cataloguer::default();
         let mut tracking = Tracking::new(program, &criterion);
+        let frames = failure.threads.iter().flat_map(|thread| &thread.frames);
+        let sources = frames.flat_map(|frame| &frame.sources);
+        tracking.spare_allocators(sources.filter_map(|source| source.function.as_deref()));
         tracking.extend(sigma, &mut catalogue);
         // A deadlock is told by what the waiting statements depend on, however little is tracked.
         tracking.read_ahead(AHEAD, &mut catalogue);
@@ -273,6 +276,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         }
         self.tracking.leave_out(&branches);
         self.tracking.called(library);
+        self.tracking.learn_provenance(record);
         self.evidence.add(self.catalogue.catalogue(), &run);
         self.ranked = rank(self.catalogue.catalogue(), &self.evidence, self.failing);
         let best = self.ranked.first().map(|best| best.predictor.locations());
@@ -335,6 +339,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             here: *taken == Taken::Failed,
             ranked: &self.ranked,
             slice_length: self.tracking.is_exhausted().then_some(length),
+            watched: self.tracking.is_watched(),
             locked: self.is_deadlock(),
             alone: self.failure.threads.len() == 1,
         });

@@ -40,6 +40,9 @@ pub struct RunRecord {
     pub cut_short: Option<String>,
     /// The control flow, where it was recorded.
     pub flow: Option<FlowRecord>,
+    /// Where memory that was touched comes from, where somebody asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocations: Option<AllocationsRecord>,
 }
 
 /// How a run ended.
@@ -139,6 +142,29 @@ pub struct HitRecord {
     /// Its place among the hits of other threads is not certain.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub uncertain: bool,
+}
+
+/// Where memory comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AllocationsRecord {
+    /// The blocks of which a watched place was touched.
+    pub blocks: Vec<BlockRecord>,
+    /// There were so many allocations that not all were noted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut_short: bool,
+}
+
+/// A block of memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockRecord {
+    /// Where it begins.
+    pub addr: RunAddr,
+    /// How many bytes were asked for.
+    pub size: u64,
+    /// Where the calls return to that led to its allocation, the allocator's own first.
+    pub stack: Vec<RunAddr>,
+    /// For each of them, how many blocks of the run were allocated by the same calls up to this one.
+    pub alike: Vec<u32>,
 }
 
 /// Recorded control flow.

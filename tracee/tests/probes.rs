@@ -9,7 +9,7 @@ use std::process::Command;
 
 use program::{FileOffset, RunAddr};
 use support::{Built, Running, build};
-use tracee::bpf::{HitProgram, HitRing, Location, ProbeRead, RawHit, Register};
+use tracee::bpf::{HitProgram, HitRing, Location, ManyProbes, ProbeRead, RawHit, Register, Then};
 use tracee::perf::{Delivery, PerfError, ProbeEnd, ProbeFile, ProbeTarget, Record, Rings, Uprobe};
 use tracee::process::ModuleMap;
 
@@ -162,6 +162,59 @@ fn a_program_sees_every_process_of_a_file() {
         assert!(hits.iter().all(|hit| hit.pid == process.pid()));
         process.end();
     }
+}
+
+#[test]
+fn many_returns_are_seen_with_a_stretch_of_the_stack() {
+    let built = build(&["-O1"]);
+    if !can_probe(&built) {
+        return;
+    }
+    let mut process = built.start(3, 10);
+    let mut ring = HitRing::new(RING, 64).unwrap();
+    ring.only(Some(process.pid()));
+    let piece = |offset| ProbeRead {
+        base: Some(Register::Rsp),
+        index: None,
+        offset,
+        len: 64,
+    };
+    let called = HitProgram::for_many_probes(&ring, 1, &[], Then::GoOn).unwrap();
+    let returned = HitProgram::for_many_probes(&ring, 2, &[piece(0), piece(64)], Then::GoOn).unwrap();
+    let file = ProbeFile::at(&built.exe);
+    let step = [FileOffset(process.file_offset(process.step))];
+    let Ok(_calls) = ManyProbes::open(&called, &file, &step, process.pid()) else {
+        return failsketch_tests::skip::skipped("the kernel sets no probes on many instructions");
+    };
+    let _returns = ManyProbes::at_returns(&returned, &file, &step, process.pid()).unwrap();
+    process.run();
+    let hits = read_all(&mut ring);
+    assert_eq!((hits.len(), ring.lost()), (60, 0));
+    let (calls, returns): (Vec<RawHit>, Vec<RawHit>) = hits.into_iter().partition(|hit| hit.cookie == 1);
+    assert_eq!(calls.len(), returns.len());
+    assert!(
+        calls
+            .iter()
+            .all(|hit| hit.addr == process.step && hit.values.is_empty())
+    );
+    for hit in &returns {
+        let above = |call: &&RawHit| call.tid == hit.tid && call.registers.rsp + 8 == hit.registers.rsp;
+        assert!(
+            calls.iter().any(|call| above(&call)),
+            "the return address is gone"
+        );
+        assert!(
+            process.step.0.abs_diff(hit.addr.0) < 4096,
+            "{} is in the caller",
+            hit.addr
+        );
+        let stack = hit
+            .values
+            .iter()
+            .map(|piece| (piece.addr.0 - hit.registers.rsp, piece.bytes().len()));
+        assert!(stack.eq([(0, 64), (64, 64)]));
+    }
+    assert_eq!(process.end().code(), Some(7));
 }
 
 #[test]

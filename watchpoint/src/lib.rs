@@ -39,4 +39,4 @@ pub use error::WatchError;
 pub use hit::{Access, Content, Hit, Mode, Provenance, Summary, Value, WatchedSpan};
 pub use location::{Location, LocationError, Slot, Trigger};
 pub use pointers::registers_for;
-pub use watcher::{Address, Event, ModeRequest, Pointed, RawHit, Target, WatchSpec, Watcher};
+pub use watcher::{Address, Event, ModeRequest, Pointed, Probe, RawHit, Target, WatchSpec, Watcher};

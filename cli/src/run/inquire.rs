@@ -84,6 +84,7 @@ impl Inquire<'_> {
                     sigma: assignment.sigma,
                     locations: assignment.locations,
                     library: assignment.library,
+                    allocators: assignment.allocators,
                     mode: conditions.mode,
                     flow,
                 });

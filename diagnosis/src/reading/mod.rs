@@ -23,7 +23,7 @@ use crate::run::{
 };
 pub use catalogue::Cataloguer;
 pub(crate) use catalogue::module_named;
-use places::Places;
+pub(crate) use places::Places;
 
 /// A thread of which nothing is known.
 const UNKNOWN: &str = "??";

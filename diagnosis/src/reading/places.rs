@@ -5,14 +5,14 @@ use program::{Attribution, ModuleId, Pc, Program, RunAddr};
 use crate::record::ModuleRecord;
 
 /// The modules of a process, matched with those of the program.
-pub(super) struct Places<'r, 'p, 'a> {
-    pub(super) program: &'p Program<'a>,
+pub(crate) struct Places<'r, 'p, 'a> {
+    pub(crate) program: &'p Program<'a>,
     mapped: &'r [ModuleRecord],
     modules: Vec<(&'r ModuleRecord, ModuleId)>,
 }
 
 impl<'r, 'p, 'a> Places<'r, 'p, 'a> {
-    pub(super) fn new(program: &'p Program<'a>, mapped: &'r [ModuleRecord]) -> Self {
+    pub(crate) fn new(program: &'p Program<'a>, mapped: &'r [ModuleRecord]) -> Self {
         let modules = mapped.iter().filter_map(|record| {
             let same = |&(id, module): &(ModuleId, &program::Module<'_>)| match record.executable {
                 true => id == ModuleId(0),
@@ -29,12 +29,12 @@ impl<'r, 'p, 'a> Places<'r, 'p, 'a> {
     }
 
     /// Whether an address of the process is in a file at all.
-    pub(super) fn is_mapped(&self, addr: RunAddr) -> bool {
+    pub(crate) fn is_mapped(&self, addr: RunAddr) -> bool {
         self.mapped.iter().any(|record| record.to_link(addr).is_some())
     }
 
     /// An address of the process in the program, if the program has the file.
-    pub(super) fn place(&self, addr: RunAddr) -> Option<Pc> {
+    pub(crate) fn place(&self, addr: RunAddr) -> Option<Pc> {
         self.modules.iter().find_map(|(record, module)| {
             let addr = record.to_link(addr)?;
             Some(Pc {
@@ -45,7 +45,7 @@ impl<'r, 'p, 'a> Places<'r, 'p, 'a> {
     }
 
     /// Where the program's own code made an access, or called whoever made it.
-    pub(super) fn own(&self, pc: RunAddr, callers: &[RunAddr]) -> Option<Pc> {
+    pub(crate) fn own(&self, pc: RunAddr, callers: &[RunAddr]) -> Option<Pc> {
         let calls = callers.iter().map(|back| back.offset(-1));
         let places = std::iter::once(pc).chain(calls);
         places

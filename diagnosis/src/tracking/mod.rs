@@ -4,8 +4,10 @@
 //! depend on, because no analysis of the code could have found them.
 
 mod ahead;
+mod allocators;
 mod given_up;
 mod givers;
+mod provenance;
 mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,8 +29,10 @@ use crate::reading::Cataloguer;
 use crate::record::{RunEnd, RunRecord, WatchedRecord};
 use crate::run::{Because, LocationId, SlicePlace, StatementId};
 use crate::sketch::Why;
+pub use allocators::{Allocator, SizeArgument};
 use given_up::{Access, GivenUp};
 use givers::Givers;
+use provenance::Provenance;
 
 /// Debug registers of a processor.
 const REGISTERS: usize = 4;
@@ -50,6 +54,8 @@ pub struct Assignment {
     pub locations: Vec<(WatchedRecord, WatchSpec)>,
     /// Code of the program's files that is a library's: who called it is what matters of an access there.
     pub library: Vec<LibraryCode>,
+    /// The functions whose results are to be noted: where the memory comes from is asked for.
+    pub allocators: Vec<Allocator>,
 }
 
 /// An access that the best explanation is about.
@@ -87,6 +93,9 @@ pub struct Tracking<'p, 'a> {
     /// Library functions that accessed what was watched.
     library: BTreeSet<FunctionRef>,
     givers: Givers,
+    provenance: Provenance,
+    /// Empty where nobody may look at them.
+    allocators: Vec<Allocator>,
 }
 
 /// What runs too often to be tracked: it would change the program, and drown the rest.
@@ -152,6 +161,16 @@ impl<'p, 'a> Tracking<'p, 'a> {
             fixed: Fixed::default(),
             library: BTreeSet::new(),
             givers: Givers::default(),
+            provenance: Provenance::default(),
+            allocators: allocators::allocators(program),
+        }
+    }
+
+    /// Leaves the allocators alone if one of these functions is theirs: whoever waits for the return of a function takes the
+    /// place of its caller on the stack, and a failure in an allocator could not be told from others.
+    pub fn spare_allocators<'n>(&mut self, mut failing: impl Iterator<Item = &'n str>) {
+        if failing.any(allocators::is_allocator) {
+            self.allocators.clear();
         }
     }
 
@@ -164,6 +183,11 @@ impl<'p, 'a> Tracking<'p, 'a> {
         if before != self.hot.functions.len() {
             self.planned = None;
         }
+    }
+
+    /// Takes in where a run had what it watched from.
+    pub fn learn_provenance(&mut self, record: &RunRecord) {
+        self.provenance.learn(record, self.program);
     }
 
     /// Takes in where a failing run had what it watched.
@@ -223,6 +247,24 @@ impl<'p, 'a> Tracking<'p, 'a> {
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
         self.exhausted && self.joined.iter().all(|joined| joined.exhausted)
+    }
+
+    /// Whether failing runs have watched every location of the plan that can be watched.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        let Some(planned) = &self.planned else {
+            return true;
+        };
+        let left_out: BTreeSet<usize> = planned.rotation.left_out().collect();
+        let locations = planned.armament.locations.iter().enumerate();
+        let mut open = locations.filter(|(number, _)| !left_out.contains(number));
+        open.all(|(_, armed)| {
+            let site = armed
+                .sites
+                .first()
+                .and_then(|&site| planned.plan.watch_sites.get(site));
+            site.is_none_or(|site| self.given_up.kept(&self.access(site)) > 0)
+        })
     }
 
     /// Reads the slice up to so many statements.
@@ -343,11 +385,16 @@ impl<'p, 'a> Tracking<'p, 'a> {
             return Assignment::default();
         };
         let locations = self.chosen(planned, run, promising, catalogue);
+        let allocators = match self.provenance.is_wanted(&locations) {
+            true => self.allocators.clone(),
+            false => Vec::new(),
+        };
         Assignment {
             sigma,
             plan: planned.plan.clone(),
             locations,
             library: self.library_code(),
+            allocators,
         }
     }
 
@@ -422,7 +469,9 @@ impl<'p, 'a> Tracking<'p, 'a> {
             late: false,
             given_up: false,
         };
-        Some((watched, armed.spec.clone()))
+        let mut spec = armed.spec.clone();
+        self.provenance.add_probes(&watched, &mut spec, self.program);
+        Some((watched, spec))
     }
 
     fn file(&self, module: ModuleId) -> Option<PathBuf> {

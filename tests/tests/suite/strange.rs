@@ -248,6 +248,27 @@ fn a_lost_update_to_what_is_in_mains_frame() {
     }
 }
 
+/// The object that two threads race for came to them through memory, from a function that allocates everything: what was done
+/// to it before they had it is seen all the same.
+#[test]
+fn an_object_is_watched_from_its_allocation_on() {
+    let strange = Strange::of("shelf.c");
+    for level in ["-O0", "-O2"] {
+        strange.compile(&["gcc", level, "-g", "-pthread"], &["shelf.c"], "shelf");
+        let sketch = compared(&["--", &strange.file("shelf")]);
+        assert_eq!(sketch["failure"]["statement"]["line"], strange.line("@fail"));
+        let steps = sketch["steps"].as_array().unwrap().iter();
+        let lines: Vec<u64> = steps
+            .filter_map(|step| step["statement"]["line"].as_u64())
+            .collect();
+        let main = ["@count", "@create"].map(|mark| strange.line(mark));
+        assert!(
+            main.iter().all(|line| lines.contains(line)),
+            "{level}: {lines:?}: {sketch}"
+        );
+    }
+}
+
 /// Threads that leave all signals to others are watched all the same.
 #[test]
 fn threads_that_block_all_signals() {

@@ -92,14 +92,19 @@ impl HitProgram {
     /// For many probes ([`super::ManyProbes`]), which read nothing but what is told here.
     ///
     /// # Errors
-    /// When it is not permitted, or the kernel has no such probes.
-    pub fn for_many_probes(ring: &HitRing, read: Option<ProbeRead>, then: Then) -> Result<Self, BpfError> {
+    /// When it is not permitted, or the kernel has no such probes, or a read is too long.
+    pub fn for_many_probes(
+        ring: &HitRing,
+        cookie: u64,
+        reads: &[ProbeRead],
+        then: Then,
+    ) -> Result<Self, BpfError> {
         let most = ring.room() as u64;
-        if let Some(read) = read.filter(|read| read.len > most) {
+        if let Some(read) = reads.iter().find(|read| read.len > most) {
             return Err(BpfError::TooLong { len: read.len, most });
         }
         let kind = ProgramKind::ManyProbes;
-        let code = code(ring, kind, 0, read.as_slice(), KernelHits::None, then);
+        let code = code(ring, kind, cookie, reads, KernelHits::None, then);
         Program::load(kind, &code).map(Self)
     }
 

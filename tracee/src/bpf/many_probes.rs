@@ -10,7 +10,7 @@ use super::error::BpfError;
 use super::hit_program::HitProgram;
 use super::syscall::link_probes;
 use crate::Pid;
-use crate::perf::ProbeFile;
+use crate::perf::{ProbeEnd, ProbeFile};
 
 /// Probes in one process, threads to come included. Gone with this value, or with this process, whatever ends it.
 ///
@@ -32,11 +32,35 @@ impl ManyProbes {
         offsets: &[FileOffset],
         pid: Pid,
     ) -> Result<Self, BpfError> {
+        Self::link(program, file, offsets, pid, ProbeEnd::Entry)
+    }
+
+    /// The same where the functions return that begin at these places. As long as a thread is in one of them, its stack has
+    /// the kernel's address in place of the one that it returns to.
+    ///
+    /// # Errors
+    /// When the kernel has no such probes, the file is not there, or one of the instructions takes no probe.
+    pub fn at_returns(
+        program: &HitProgram,
+        file: &ProbeFile,
+        offsets: &[FileOffset],
+        pid: Pid,
+    ) -> Result<Self, BpfError> {
+        Self::link(program, file, offsets, pid, ProbeEnd::Return)
+    }
+
+    fn link(
+        program: &HitProgram,
+        file: &ProbeFile,
+        offsets: &[FileOffset],
+        pid: Pid,
+        end: ProbeEnd,
+    ) -> Result<Self, BpfError> {
         let failed = BpfError::from_io;
         let path = CString::new(file.path().as_os_str().as_bytes());
         let path = path.map_err(|error| failed("naming a file to probe")(error.into()))?;
         let offsets: Vec<u64> = offsets.iter().map(|offset| offset.0).collect();
-        let link = link_probes(program.fd(), &path, &offsets, pid.0);
+        let link = link_probes(program.fd(), &path, &offsets, pid.0, end == ProbeEnd::Return);
         Ok(Self {
             link: Some(link.map_err(failed("setting probes"))?),
         })

@@ -141,19 +141,24 @@ pub(super) fn load(kind: ProgramKind, code: &[u64], log: &mut [u8]) -> io::Resul
     bpf(PROG_LOAD, &attributes)
 }
 
-/// Connects a program to many instructions of a file, by their offsets in it, in one process.
+/// Connects a program to many instructions of a file, by their offsets in it, in one process; or to the returns of the
+/// functions that begin there.
 pub(super) fn link_probes(
     program: BorrowedFd<'_>,
     path: &CStr,
     offsets: &[u64],
     pid: u32,
+    at_returns: bool,
 ) -> io::Result<OwnedFd> {
+    /// `BPF_F_UPROBE_MULTI_RETURN`.
+    const RETURN: u32 = 1;
     let attributes = LinkAttributes {
         program: u32::try_from(program.as_raw_fd()).map_err(io::Error::other)?,
         attach_type: UPROBE_MULTI,
         path: path.as_ptr() as u64,
         offsets: offsets.as_ptr() as u64,
         count: u32::try_from(offsets.len()).map_err(io::Error::other)?,
+        probe_flags: if at_returns { RETURN } else { 0 },
         pid,
         ..LinkAttributes::default()
     };

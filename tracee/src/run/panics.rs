@@ -83,7 +83,7 @@ impl Probes {
         }
         let ring = HitRing::new(RING, 8).ok()?;
         ring.only(Some(pid));
-        let program = HitProgram::for_many_probes(&ring, None, Then::Stop).ok()?;
+        let program = HitProgram::for_many_probes(&ring, 0, &[], Then::Stop).ok()?;
         let mut probes = Self {
             ring,
             program,

@@ -6,8 +6,11 @@
 //! whenever that is written. The place just before
 //! the access is always among the probes of a site: there the register moves to the address that is used now.
 
+mod fresh;
 mod origin;
 mod point;
+
+pub use fresh::{after_allocation, handing_out};
 
 use std::collections::BTreeMap;
 

@@ -33,7 +33,7 @@ impl Linked {
     pub(crate) fn new(pid: Pid) -> Result<Self, BpfError> {
         let ring = HitRing::new(RING, 8)?;
         ring.only(Some(pid));
-        let program = HitProgram::for_many_probes(&ring, None, Then::Stop)?;
+        let program = HitProgram::for_many_probes(&ring, 0, &[], Then::Stop)?;
         Ok(Self {
             pid,
             ring,

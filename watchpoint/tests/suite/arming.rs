@@ -7,7 +7,7 @@ use slicer::dependence::passed::Library;
 use slicer::plan::{Early, Plan, Planner};
 use slicer::threads::ThreadModel;
 use tracee::HostFiles;
-use watchpoint::arm::{Armament, arm};
+use watchpoint::arm::{Armament, after_allocation, arm, handing_out};
 use watchpoint::watcher::{Expression, Probe};
 use watchpoint::{Address, Hit, Mode, Trigger, WatchSpec};
 
@@ -130,6 +130,42 @@ fn after_an_allocation() {
             "{mode}"
         );
         assert_eq!(outcome.summary.late_armed, 0);
+    }
+}
+
+#[test]
+fn whoever_returns_what_an_allocator_gave_hands_it_out() {
+    for level in ["-O0", "-O1"] {
+        let program = Program::compile("arming.c", level);
+        let model = model(&program);
+        let call_in = |name: &str, callee: &str| {
+            let function = function(model, name);
+            let code = model.module(function.module).expect("there is one").code();
+            let flow = code.flow(function.function);
+            let call = flow
+                .calls()
+                .find(|(_, target, _)| code.target_name(*target) == Some(callee));
+            let (at, ..) = call.unwrap_or_else(|| panic!("{name} calls {callee}"));
+            let addr = flow.addr(at).expect("it is in the code");
+            Pc {
+                module: function.module,
+                addr,
+            }
+        };
+        let (allocates, makes) = (call_in("make", "malloc"), call_in("main", "make"));
+        assert_eq!(handing_out(&[allocates, makes], model), 2, "{level}");
+        assert_eq!(
+            handing_out(&[allocates, makes, makes], model),
+            2,
+            "main returns a number"
+        );
+        assert_eq!(handing_out(&[], model), 0);
+        let early = after_allocation(allocates, 8, false, model);
+        let expected = probe(model, after_malloc(model), Register::RAX, 8, false);
+        assert_eq!(
+            early.map(|probe| (probe.expression, probe.late)),
+            Some((expected.expression, false))
+        );
     }
 }
 

@@ -109,7 +109,7 @@ impl Live {
         let ring = &self.ring;
         let load = || match sample {
             Sample::Branch => HitProgram::for_branches(ring),
-            other => HitProgram::for_many_probes(ring, other.read(), Then::GoOn),
+            other => HitProgram::for_many_probes(ring, 0, other.read().as_slice(), Then::GoOn),
         };
         let offsets: Vec<FileOffset> = wanted.iter().map(|wanted| wanted.offset).collect();
         let many = program(&mut self.programs, sample, load)

@@ -161,7 +161,7 @@ impl SingleStep {
         let map = ModuleMap::of(pid)?;
         let ring = HitRing::new(RING, 8)?;
         ring.only(Some(pid));
-        let program = HitProgram::for_many_probes(&ring, None, Then::Stop)?;
+        let program = HitProgram::for_many_probes(&ring, 0, &[], Then::Stop)?;
         let mut probes = Vec::new();
         for (stepped, bias) in self.modules.iter().zip(&mut self.biases) {
             let known = &stepped.known;
