@@ -18,7 +18,8 @@ use crate::record::{BlockRecord, RunRecord, WatchedRecord};
 const ENOUGH: u32 = 3;
 /// Runs that are asked at all: each allocation costs the target two probes.
 const MOST_RUNS: u32 = 24;
-/// Objects that a call makes in a run. Of more, the registers would follow the newest, and lose the one that matters.
+/// Objects that a call makes in a run of one thread, which uses the newest. Of more, the registers would lose the one that
+/// matters; of two, where several threads use what is watched and each has its own.
 const FEW: u32 = 4;
 /// Places in the code where one location is found early: where the last runs had it.
 const MOST_SITES: usize = 3;
@@ -59,6 +60,8 @@ impl Provenance {
         };
         self.runs += 1;
         let places = Places::new(program, &record.modules);
+        let threads: BTreeSet<u32> = record.hits.iter().map(|hit| hit.tid).collect();
+        let few = if threads.len() > 1 { 1 } else { FEW };
         for (number, watched) in record.watched.iter().enumerate() {
             let own = record.hits.iter();
             let own = own.filter(|hit| usize::try_from(hit.location).is_ok_and(|at| at == number));
@@ -71,7 +74,7 @@ impl Provenance {
                 let around = allocations.blocks.iter();
                 let around = around.filter_map(|block| Some((block, offset(block, addr)?)));
                 for (block, offset) in around {
-                    if let Some((call, wrapped)) = allocating_call(block, &places, program) {
+                    if let Some((call, wrapped)) = allocating_call(block, few, &places, program) {
                         let site = Site {
                             call,
                             offset,
@@ -133,6 +136,7 @@ fn offset(block: &BlockRecord, addr: RunAddr) -> Option<i64> {
 /// block is what is returned; and whether it is another than the allocator's.
 fn allocating_call(
     block: &BlockRecord,
+    few: u32,
     places: &Places<'_, '_, '_>,
     program: &Program<'_>,
 ) -> Option<(Pc, bool)> {
@@ -141,13 +145,13 @@ fn allocating_call(
         program.instruction_at(inside)
     });
     let calls: Vec<Pc> = calls.collect();
-    let at = innermost_of_few(&block.alike, handing_out(&calls, program))?;
+    let at = innermost_of_few(&block.alike, few, handing_out(&calls, program))?;
     Some((*calls.get(at)?, at > 0))
 }
 
 /// The innermost of the calls that return a block by which few others were made.
-fn innermost_of_few(alike: &[u32], returning: usize) -> Option<usize> {
-    alike.iter().take(returning).position(|&alike| alike <= FEW)
+fn innermost_of_few(alike: &[u32], few: u32, returning: usize) -> Option<usize> {
+    alike.iter().take(returning).position(|&alike| alike <= few)
 }
 
 #[cfg(test)]
@@ -160,14 +164,12 @@ mod tests {
 
     #[test]
     fn a_call_stands_for_few_objects_or_none_does() {
-        assert_eq!(innermost_of_few(&[1, 1, 1], 1), Some(0));
-        assert_eq!(innermost_of_few(&[900, 2, 1], 3), Some(1), "a wrapper's caller");
-        assert_eq!(
-            innermost_of_few(&[900, 2, 1], 1),
-            None,
-            "it returns something else"
-        );
-        assert_eq!(innermost_of_few(&[900, 900], 2), None);
+        let innermost = |alike: &[u32], returning| innermost_of_few(alike, FEW, returning);
+        assert_eq!(innermost(&[1, 1, 1], 1), Some(0));
+        assert_eq!(innermost(&[900, 2, 1], 3), Some(1), "a wrapper's caller");
+        assert_eq!(innermost(&[900, 2, 1], 1), None, "it returns something else");
+        assert_eq!(innermost(&[900, 900], 2), None);
+        assert_eq!(innermost_of_few(&[900, 2, 1], 1, 3), Some(2));
     }
 
     #[test]
