@@ -7,6 +7,7 @@
 
 mod catalogue;
 mod flow;
+mod late;
 mod places;
 mod roles;
 
@@ -140,9 +141,9 @@ pub fn read(
         failed,
         sigma: record.sigma,
         threads: threads.threads,
-        events,
         watched: watched.iter().map(|(_, location)| **location).collect(),
-        late: late(&watched),
+        late: late::late(&watched, &events),
+        events,
         traced: flows.traced,
         incomplete,
         gaps,
@@ -340,12 +341,4 @@ fn own_statements(
     let own = stack.filter_map(|addr| places.own(addr, &[]));
     let statements = own.flat_map(|pc| catalogue.statements_at(pc, places.program));
     statements.collect()
-}
-
-/// The locations that were found late, wherever they were.
-fn late(watched: &[(&WatchedRecord, &LocationId)]) -> BTreeSet<LocationId> {
-    let (late, early): (Vec<_>, Vec<_>) = watched.iter().partition(|(watched, _)| watched.late);
-    let early: BTreeSet<LocationId> = early.into_iter().map(|(_, location)| *location).collect();
-    let late = late.into_iter().map(|(_, location)| *location);
-    late.filter(|location| !early.contains(location)).collect()
 }
