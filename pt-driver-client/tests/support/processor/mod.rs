@@ -163,6 +163,12 @@ impl Processor<'_> {
                 if taken { target } else { stretch.end }
             }
             Ending::Jump(target) => target,
+            // The filter has a hole there. The call is forgotten, those before it are not.
+            Ending::Call(target)
+                if target != stretch.end && !self.since.contains(&target) && self.pick(8) == 0 =>
+            {
+                self.visit(target, stretch.end)
+            }
             Ending::Call(target) => {
                 if target != stretch.end {
                     self.remember(stretch.end);
@@ -173,6 +179,10 @@ impl Processor<'_> {
                 self.flush();
                 self.tip(other);
                 other
+            }
+            Ending::IndirectCall if self.pick(4) == 0 => {
+                let outside = self.setup.base - 0x1000;
+                self.visit(outside, stretch.end)
             }
             Ending::IndirectCall => {
                 self.remember(stretch.end);

@@ -5,8 +5,29 @@ use pt_driver_client::packet::{IpPayload, Packet};
 use super::Processor;
 
 impl Processor<'_> {
+    /// A call of code that is not traced: whatever can come then, until it returns.
+    pub fn visit(&mut self, outside: u64, back: u64) -> u64 {
+        self.disable(Some(outside));
+        self.while_off();
+        let payload = self.payload(back);
+        self.emit(Packet::TipPge(payload));
+        self.decide();
+        back
+    }
+
     /// Tracing is off: whatever can come then, until it is on again.
     pub fn enable(&mut self) -> u64 {
+        self.while_off();
+        self.change_mode();
+        let to = self.entry();
+        let payload = self.payload(to);
+        self.emit(Packet::TipPge(payload));
+        self.calls.clear();
+        self.decide();
+        to
+    }
+
+    fn while_off(&mut self) {
         for _ in 0..self.pick(4) {
             let packet = match self.pick(9) {
                 0 => Packet::Pip {
@@ -47,13 +68,6 @@ impl Processor<'_> {
             self.emit(packet);
             self.timings();
         }
-        self.change_mode();
-        let to = self.entry();
-        let payload = self.payload(to);
-        self.emit(Packet::TipPge(payload));
-        self.calls.clear();
-        self.decide();
-        to
     }
 
     pub fn disable(&mut self, ip: Option<u64>) {
