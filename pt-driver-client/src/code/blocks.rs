@@ -88,6 +88,8 @@ pub(crate) struct Hot {
     pub(super) list: u32,
     pub(super) listed: u8,
     pub end: End,
+    /// A listed chain without a call, to a conditional branch: most are like this.
+    pub is_simple: bool,
     /// How many calls there are in the chain: none, one, or [`MANY_CALLS`].
     pub calls: u8,
     /// The block that ends with the first of them.
@@ -122,6 +124,7 @@ impl Hot {
         list: 0,
         listed: 0,
         end: End::Endless,
+        is_simple: false,
         calls: 0,
         call: UNKNOWN,
     };
@@ -134,10 +137,10 @@ impl Hot {
 }
 
 impl Rest {
-    /// See [`Blocks::is_remembered`].
+    /// See [`Blocks::is_remembered`]. Which kind it is is hard to foresee: nothing branches on it.
     #[inline]
     pub(super) fn is_remembered(&self) -> bool {
-        self.kind == Kind::IndirectCall || self.kind == Kind::Call && self.displacement != 0
+        (self.kind == Kind::IndirectCall) | (self.kind == Kind::Call) & (self.displacement != 0)
     }
 }
 

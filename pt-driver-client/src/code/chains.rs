@@ -1,8 +1,11 @@
 //! Code is read: blocks, and the chains that they make.
 
+use std::hint::select_unpredictable;
+
 use super::blocks::{BlockId, Blocks, End, Hot, Kind, MANY_CALLS, Rest, UNKNOWN, read};
 use super::index::Free;
 use super::length::{self, Class, Insn};
+use super::lists::MAX_LISTED;
 use super::quick::Quick;
 use crate::packet::ExecMode;
 use tracee::prefetch;
@@ -10,13 +13,13 @@ use tracee::prefetch;
 /// Blocks end here at the latest, so that code entered at many places is not read to its end for each of them.
 const BORDER: u64 = 1024;
 
+/// Bytes that are enough for any instruction.
+const WINDOW: usize = 16;
+
 const CACHE_LINE: isize = 64;
 
 /// Lines of code that are asked for with each block.
 const LINES_AHEAD: isize = 3;
-
-/// Chains up to this length are kept as lists.
-const LISTED: usize = 16;
 
 impl Blocks<'_> {
     /// Reads the block at an address, and its chain.
@@ -24,67 +27,56 @@ impl Blocks<'_> {
     pub(super) fn build(&mut self, start: u64, free: Free) -> u32 {
         let first = self.rest.len() as u32;
         let (mut next, mut free) = (start, free);
-        let (end, joined) = loop {
+        loop {
             let rest = self.read_block(next);
+            let id = self.push(next, free, rest);
             if let Some(end) = ENDS[rest.kind as usize] {
-                if self.rest.len() as u32 == first {
-                    let id = self.push_alone(next, free, rest, end);
-                    self.split_loop(id);
-                    return id;
-                }
-                self.push(next, free, rest, Hot::UNKNOWN);
-                break (end, UNKNOWN);
+                self.link(first, end, UNKNOWN);
+                self.split_loop(id);
+                return first;
             }
-            let id = self.push(next, free, rest, Hot::UNKNOWN);
             next = next.wrapping_add(rest.size.into());
             next = next.wrapping_add_signed(rest.displacement.into());
-            match self.index.find(next, &self.starts) {
+            let (tail, end) = match self.index.find(next, &self.starts) {
                 Err(slot) => {
                     self.rest[id as usize].tail = id + 1;
                     free = slot;
+                    continue;
                 }
-                Ok(known) if known < first => {
-                    self.rest[id as usize].tail = known;
-                    break (self.hot[known as usize].end, known);
-                }
+                Ok(known) if known < first => (known, self.hot[known as usize].end),
                 // One of the blocks that are being read: the chain bites its own tail.
-                Ok(_) => break (End::Endless, UNKNOWN),
-            }
-        };
-        self.link(first as usize, end, joined);
-        first
+                Ok(_) => (UNKNOWN, End::Endless),
+            };
+            self.rest[id as usize].tail = tail;
+            self.link(first, end, tail);
+            return first;
+        }
     }
 
-    /// Gives the blocks from `first` on, one chain, its end and lists.
-    fn link(&mut self, first: usize, end: End, joined: u32) {
+    /// Gives the blocks from `first` on, one chain that may go on with a known one, its end and its list.
+    #[inline(always)]
+    fn link(&mut self, first: u32, end: End, joined: u32) {
         let last = self.rest.len();
-        let list = self.lists.end();
-        let shared = match joined {
-            UNKNOWN => 0,
-            joined => self.chain(joined).len(),
-        };
-        let listable = end != End::Endless && (joined == UNKNOWN || shared > 0);
-        let after = self.hot.get(joined as usize);
-        let (mut calls, mut call) = after.map_or((0, UNKNOWN), |hot| (hot.calls, hot.call));
-        let listed_from = (last + shared).saturating_sub(LISTED).max(first);
-        if listable {
-            (listed_from..last).for_each(|id| self.lists.push(BlockId(id as u32)));
-            for index in 0..shared {
-                let id = self.chain(joined)[index];
-                self.lists.push(id);
-            }
+        let (mut calls, mut call, mut listed) = (0, UNKNOWN, 0);
+        let mut is_listable = end != End::Endless;
+        if let Some(after) = self.hot.get(joined as usize) {
+            (calls, call, listed) = (after.calls, after.call, after.listed.into());
+            is_listable &= after.is_listed();
+            self.lists.repeat(after.list as usize, listed);
         }
-        for id in (first..last).rev() {
-            if self.is_remembered(id as u32) {
-                (calls, call) = ((calls + 1).min(MANY_CALLS), id as u32);
-            }
-            let hot = &mut self.hot[id];
-            (hot.calls, hot.call) = (calls, call);
-            hot.end = end;
-            if listable && id >= listed_from {
-                hot.list = (list + id - listed_from) as u32;
-                hot.listed = (last - id + shared) as u8;
-            }
+        for id in (first as usize..last).rev() {
+            let (rest, hot) = (&self.rest[id], &mut self.hot[id]);
+            let is_call = rest.is_remembered();
+            call = select_unpredictable(is_call, id as u32, call);
+            calls = (calls + u8::from(is_call)).min(MANY_CALLS);
+            listed += 1;
+            hot.listed = if is_listable & (listed <= MAX_LISTED) {
+                listed as u8
+            } else {
+                0
+            };
+            hot.is_simple = (end == End::Cond) & (calls == 0) & (hot.listed > 0);
+            (hot.end, hot.calls, hot.call) = (end, calls, call);
         }
     }
 
@@ -92,11 +84,11 @@ impl Blocks<'_> {
     #[inline]
     fn split_loop(&mut self, id: u32) {
         let rest = &self.rest[id as usize];
-        let back = -i64::from(rest.displacement);
-        let (to_last, to_start) = (i64::from(rest.size - rest.last), i64::from(rest.size));
+        // From the start to the target. What has no target has its end there, and a start is a block already.
+        let target = u32::from(rest.size).wrapping_add_signed(rest.displacement);
         // One condition and not three: together they are easy to foresee.
-        if (rest.kind == Kind::Cond) & (back >= to_last) & (back < to_start) {
-            let target = self.end_of(id).wrapping_add_signed(-back);
+        if target.wrapping_sub(1) < u32::from(rest.last) {
+            let target = self.starts[id as usize].wrapping_add(target.into());
             if let Err(free) = self.index.find(target, &self.starts) {
                 self.split(id, target, free);
             }
@@ -118,32 +110,22 @@ impl Blocks<'_> {
                 size: whole.size - skipped,
                 ..whole
             };
-            self.push_alone(target, free, rest, End::Cond);
+            let id = self.push(target, free, rest);
+            self.link(id, End::Cond, UNKNOWN);
         }
     }
 
-    /// Adds a block that is a whole chain.
+    /// Adds a block, the next one of a list; what is known of its chain is for [`Self::link`] to say.
     #[inline(always)]
-    fn push_alone(&mut self, start: u64, free: Free, rest: Rest, end: End) -> u32 {
-        let id = self.rest.len() as u32;
-        let hot = Hot {
-            list: self.lists.end() as u32,
-            listed: 1,
-            end,
-            calls: u8::from(rest.is_remembered()),
-            call: id,
-            ..Hot::UNKNOWN
-        };
-        self.lists.push(BlockId(id));
-        self.push(start, free, rest, hot)
-    }
-
-    #[inline(always)]
-    fn push(&mut self, start: u64, free: Free, rest: Rest, hot: Hot) -> u32 {
+    fn push(&mut self, start: u64, free: Free, rest: Rest) -> u32 {
         let id = self.rest.len() as u32;
         self.rest.push(rest);
         self.starts.push(start);
-        self.hot.push(hot);
+        self.hot.push(Hot {
+            list: self.lists.end() as u32,
+            ..Hot::UNKNOWN
+        });
+        self.lists.push(BlockId(id));
         self.index.insert(start, free, id, &self.starts);
         id
     }
@@ -157,34 +139,43 @@ impl Blocks<'_> {
         (1..=LINES_AHEAD).for_each(|line| prefetch(bytes, line * CACHE_LINE));
         // Blocks that begin here or behind are others.
         let border = (BORDER - start % BORDER) as usize;
-        let (mut offset, mut last, mut count) = (0, 0, 0);
+        // Where a whole window is left, the border is not reached: one look tells of both.
+        let quickly = match self.mode {
+            ExecMode::Bits64 => bytes.get(..border + WINDOW - 1).unwrap_or(bytes),
+            _ => &[],
+        };
+        let (mut offset, mut length, mut count) = (0, 0, 0);
         let mut writes_cr3 = false;
-        let quickly = if self.mode == ExecMode::Bits64 { bytes } else { &[] };
         let (kind, displacement) = loop {
-            let window = quickly.get(offset..).and_then(<[u8]>::first_chunk);
-            let quick = window.map(|window| Quick::of(length::first_word(window)));
-            if let Some(quick) = quick
-                && quick.is_plain()
-            {
-                // Nothing but the length is waited for.
-                count += 1;
-                last = offset;
-                offset += usize::from(quick.length);
-                if offset >= border {
-                    break (Kind::Falls, 0);
+            let mut ahead = quickly.get(offset..).unwrap_or_default();
+            offset += ahead.len();
+            let quick = loop {
+                let Some(window) = ahead.first_chunk() else {
+                    break None;
+                };
+                let quick = Quick::of(length::first_word(window));
+                if !quick.is_plain() {
+                    break Some(quick);
                 }
-                continue;
-            }
+                let Some(behind) = ahead.get(quick.length..) else {
+                    break None;
+                };
+                // Nothing but the length is waited for.
+                (ahead, length) = (behind, quick.length);
+                count += 1;
+            };
+            offset -= ahead.len();
             let insn = match quick.and_then(|quick| quick.behind_prefix().insn()) {
                 Some(insn) => insn,
+                None if offset >= border => break (Kind::Falls, 0),
                 None => match self.read_with_care(start.wrapping_add(offset as u64)) {
                     Ok(insn) => insn,
                     Err(kind) => break (kind, 0),
                 },
             };
             count += 1;
-            last = offset;
-            offset += usize::from(insn.length);
+            length = usize::from(insn.length);
+            offset += length;
             writes_cr3 |= insn.class == Class::MovCr3;
             let kind = KINDS[insn.class as usize];
             if kind != Kind::Falls || offset >= border {
@@ -201,7 +192,7 @@ impl Blocks<'_> {
             displacement,
             tail: UNKNOWN,
             instructions: count,
-            last: last as u16,
+            last: (offset - length) as u16,
             size: offset as u16,
             kind,
             writes_cr3,

@@ -2,8 +2,11 @@
 
 use super::blocks::BlockId;
 
+/// Chains up to this length are kept as lists.
+pub const MAX_LISTED: usize = 16;
+
 /// Whoever copies a list may copy this many blocks: a copy of a fixed length is fast.
-const SLACK: usize = 16;
+const SLACK: usize = MAX_LISTED;
 
 /// Lists of blocks.
 #[derive(Debug)]
@@ -39,9 +42,26 @@ impl Lists {
     #[inline]
     pub fn push(&mut self, block: BlockId) {
         if self.used + SLACK >= self.blocks.len() {
-            self.blocks.resize(self.blocks.len() * 2, BlockId(0));
+            self.grow(1);
         }
         self.blocks[self.used] = block;
         self.used += 1;
+    }
+
+    /// Adds as many blocks as are listed from a place on, at most [`MAX_LISTED`], to the last list.
+    #[inline]
+    pub fn repeat(&mut self, place: usize, count: usize) {
+        if self.used + 2 * SLACK >= self.blocks.len() {
+            self.grow(SLACK);
+        }
+        self.blocks.copy_within(place..place + SLACK, self.used);
+        self.used += count;
+    }
+
+    #[cold]
+    fn grow(&mut self, by: usize) {
+        let wanted = self.used + by + SLACK;
+        let doubled = (self.blocks.len() * 2).max(wanted.next_power_of_two());
+        self.blocks.resize(doubled, BlockId(0));
     }
 }

@@ -9,8 +9,8 @@ use std::hint::select_unpredictable;
 use super::length::{Class, Insn};
 use super::opcodes::{IMM_Z, IMM8, IMM16, MODRM, ONE_BYTE, SPECIAL, TWO_BYTE};
 
-/// An instruction, if it is one of most: at most one of the prefixes 66, F2 and F3, REX, and an opcode of the first two
-/// maps.
+/// An instruction, if it is one of most: at most one of the prefixes 64, 66, F2 and F3, REX, and an opcode of the first
+/// two maps.
 #[derive(Clone, Copy)]
 pub struct Quick {
     entry: Entry,
@@ -19,7 +19,7 @@ pub struct Quick {
     /// Those behind the opcode: ModRM, if there is one, and SIB.
     behind: u64,
     /// How long it is.
-    pub length: u8,
+    pub length: usize,
 }
 
 impl Quick {
@@ -40,7 +40,7 @@ impl Quick {
             entry,
             word,
             behind,
-            length: entry.rest_of_length() + (operand & entry.operand_mask()),
+            length: entry.length(operand),
         }
     }
 
@@ -48,7 +48,7 @@ impl Quick {
     #[inline]
     pub fn behind_prefix(self) -> Self {
         let prefix = self.word as u8;
-        if prefix != 0x66 && prefix & 0xfe != 0xf2 {
+        if prefix & 0xfd != 0x64 && prefix & 0xfe != 0xf2 {
             return self;
         }
         let mut behind = Self::of(self.word >> 8);
@@ -64,14 +64,14 @@ impl Quick {
     /// It leads to the next one: most do, and of those only the length is asked.
     #[inline]
     pub fn is_plain(self) -> bool {
-        self.entry.class() == 0
+        self.entry.is_plain()
     }
 
     /// What it is, if it is one of most.
     #[inline]
     pub fn insn(self) -> Option<Insn> {
         (self.entry.class() != NOT_QUICK).then(|| Insn {
-            length: self.length,
+            length: (self.length + self.rest_of_immediate()) as u8,
             class: self.class(),
             displacement: self.displacement(),
         })
@@ -92,10 +92,30 @@ impl Quick {
         // One byte or four, at the end.
         let is_wide = self.entry.has_wide_immediate();
         let size = select_unpredictable(is_wide, 4, 1);
-        let told = (self.word >> ((u32::from(self.length.wrapping_sub(size)) * 8) & 63)) as i32;
+        let told = (self.word >> (self.length.wrapping_sub(size) % 8 * 8)) as i32;
         let shift = select_unpredictable(is_wide, 0, 24);
         let is_direct = matches!(self.entry.class(), COND | JUMP | CALL);
         told << shift >> shift & -i32::from(is_direct)
+    }
+
+    /// How much longer it is than its opcode and its operand say.
+    #[inline]
+    fn rest_of_immediate(self) -> usize {
+        if self.entry.class() != LONGER {
+            return 0;
+        }
+        let (is_longer, by) = if self.entry.has_operand() {
+            // Group 3: TEST has an immediate, the others have none.
+            (
+                self.behind >> 3 & 7 < 2,
+                if self.entry.has_wide_immediate() { 4 } else { 1 },
+            )
+        } else {
+            // MOV after REX: with REX.W its immediate has eight bytes. REX is the byte before the opcode.
+            let rex = self.word >> ((self.length - MOV_AFTER_REX) * 8);
+            (rex & 8 != 0, 4)
+        };
+        if is_longer { by } else { 0 }
     }
 
     /// FF: where it leads is in ModRM.
@@ -109,18 +129,17 @@ impl Quick {
     }
 }
 
-/// What an opcode says: bits 0 to 7 are a mask for the length of its operand, 8 to 11 the length without it; bit 12 says
-/// that it has four bytes of immediate, and 13 to 15 are the class.
+/// What an opcode says: bits 0 to 7 are a mask for the length of its operand, 8 to 10 its class; bit 11 says that it has
+/// four bytes of immediate, and 12 to 15 are the length without the operand.
 #[derive(Clone, Copy)]
 struct Entry(u16);
 
 /// Has an operand: ModRM and what belongs to it.
 const OPERAND: u16 = 0xff;
-const REST_AT: u16 = 8;
-const IMMEDIATE_4: u16 = 1 << 12;
-const CLASS_AT: u16 = 13;
-/// The class of what needs a closer look.
-const NOT_QUICK: u16 = 7;
+const CLASS_AT: u16 = 8;
+const CLASS: u16 = 7 << CLASS_AT;
+const IMMEDIATE_4: u16 = 1 << 11;
+const REST_AT: u16 = 12;
 
 const COND: u16 = 1;
 const JUMP: u16 = 2;
@@ -128,6 +147,13 @@ const CALL: u16 = 3;
 const RETURN: u16 = 4;
 /// Indirect jumps and calls, and four others.
 const GROUP_5: u16 = 5;
+/// Leads to the next one, and can be longer than its opcode and its operand say.
+const LONGER: u16 = 6;
+/// What needs a closer look.
+const NOT_QUICK: u16 = 7;
+
+/// The length of MOV after REX with four bytes of immediate.
+const MOV_AFTER_REX: usize = 6;
 
 /// By the class of an entry.
 const CLASSES: [Class; 8] = [
@@ -144,14 +170,20 @@ const CLASSES: [Class; 8] = [
 impl Entry {
     const NOT_QUICK: Self = Self(NOT_QUICK << CLASS_AT);
 
+    /// With an operand of that length, if it has one.
     #[inline]
-    fn class(self) -> u16 {
-        self.0 >> CLASS_AT
+    fn length(self, operand: u8) -> usize {
+        usize::from(self.0 >> REST_AT) + usize::from(u16::from(operand) & self.0)
     }
 
     #[inline]
-    fn rest_of_length(self) -> u8 {
-        (self.0 >> REST_AT) as u8 & 15
+    fn class(self) -> u16 {
+        (self.0 & CLASS) >> CLASS_AT
+    }
+
+    #[inline]
+    fn is_plain(self) -> bool {
+        self.0 & CLASS == 0
     }
 
     #[inline]
@@ -160,8 +192,8 @@ impl Entry {
     }
 
     #[inline]
-    fn operand_mask(self) -> u8 {
-        (self.0 & OPERAND) as u8
+    fn has_operand(self) -> bool {
+        self.0 & OPERAND != 0
     }
 
     /// An opcode that is the byte at a place.
@@ -172,6 +204,8 @@ impl Entry {
             (false, 0xe8) => CALL,
             (false, 0xc3) => RETURN,
             (false, 0xff) => GROUP_5,
+            (false, 0xf6 | 0xf7) => LONGER,
+            (false, 0xb8..=0xbf) if place > 0 => LONGER,
             _ => 0,
         };
         let follows = if escaped {
@@ -184,20 +218,24 @@ impl Entry {
             0x0f | 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x62 | 0x64..=0x67 | 0xc4 | 0xc5 | 0xf0 | 0xf2 | 0xf3
         );
         let is_map = escaped && matches!(opcode, 0x38 | 0x3a);
-        if class == 0 && (follows & (SPECIAL | IMM16) != 0 || is_prefix && !escaped || is_map) {
+        let is_mov = !escaped && matches!(opcode, 0xb8..=0xbf);
+        let needs_care = follows & (SPECIAL | IMM16) != 0 && !is_mov;
+        if class == 0 && (needs_care || is_prefix && !escaped || is_map) {
             return Self::NOT_QUICK;
         }
         let immediate = match (class, escaped, opcode) {
             (COND, true, _) | (JUMP, _, 0xe9) | (CALL, ..) => 4,
             (COND | JUMP, ..) => 1,
-            (RETURN | GROUP_5, ..) => 0,
+            (RETURN | GROUP_5, ..) | (LONGER, _, 0xf6 | 0xf7) => 0,
+            _ if is_mov => 4,
             _ if follows & IMM_Z != 0 => 4,
             _ if follows & IMM8 != 0 => 1,
             _ => 0,
         };
-        let has_modrm = (class == 0 || class == GROUP_5) && follows & MODRM != 0;
+        let has_modrm = matches!(class, 0 | GROUP_5 | LONGER) && follows & MODRM != 0;
         let operand = if has_modrm { OPERAND } else { 0 };
-        let wide = if immediate == 4 { IMMEDIATE_4 } else { 0 };
+        let is_wide = immediate == 4 || !escaped && opcode == 0xf7;
+        let wide = if is_wide { IMMEDIATE_4 } else { 0 };
         Self(operand | (place + 1 + immediate) << REST_AT | wide | class << CLASS_AT)
     }
 }

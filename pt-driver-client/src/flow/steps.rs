@@ -105,8 +105,7 @@ impl Known<'_> {
         while rest != NONE_LEFT {
             let hot = &self.blocks.hot[block as usize];
             let end = hot.end;
-            if end == End::Cond && hot.calls == 0 && hot.is_listed() {
-                // Most chains are like this.
+            if hot.is_simple {
                 let (blocks, listed) = self.blocks.chain_and_more(block);
                 self.batch.extend(blocks, listed);
                 let count = rest.ilog2() - 1;
