@@ -8,6 +8,9 @@ pub const MAX_LISTED: usize = 16;
 /// Whoever copies a list may copy this many blocks: a copy of a fixed length is fast.
 const SLACK: usize = MAX_LISTED;
 
+/// What is copied at once.
+const AT_ONCE: usize = 8;
+
 /// Lists of blocks.
 #[derive(Debug)]
 pub struct Lists {
@@ -46,6 +49,23 @@ impl Lists {
         }
         self.blocks[self.used] = block;
         self.used += 1;
+    }
+
+    /// Adds the first `count` of some blocks to the last list; fast when there are [`AT_ONCE`] of them.
+    #[inline(always)]
+    pub fn extend(&mut self, blocks: &[BlockId], count: usize) {
+        if self.used + count + SLACK >= self.blocks.len() {
+            self.grow(count);
+        }
+        let to = &mut self.blocks[self.used..];
+        if count <= AT_ONCE
+            && let (Some(to), Some(from)) = (to.first_chunk_mut::<AT_ONCE>(), blocks.first_chunk())
+        {
+            *to = *from;
+        } else {
+            to[..count].copy_from_slice(&blocks[..count]);
+        }
+        self.used += count;
     }
 
     /// Adds as many blocks as are listed from a place on, at most [`MAX_LISTED`], to the last list.

@@ -10,7 +10,7 @@ mod chains;
 pub mod image;
 mod index;
 pub mod length;
-mod lists;
+pub(crate) mod lists;
 mod opcodes;
 mod quick;
 

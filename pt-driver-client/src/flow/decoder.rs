@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::batch::Batch;
 use super::consumer::{Consumer, Event, Gap, Why};
 use super::memo::Memo;
-use super::returns::Returns;
+use super::returns::{Calls, Returns};
 use super::slow::Pending;
 use super::time::Timeline;
 use crate::code::blocks::UNKNOWN;
@@ -38,7 +38,7 @@ pub(super) struct Known<'a> {
     /// What ran and was not handed over yet.
     pub batch: Batch,
     /// The calls of the step that is being made.
-    pub calls: Vec<u32>,
+    pub calls: Calls,
 }
 
 impl<'a> Decoder<'a> {
@@ -118,7 +118,7 @@ impl<'a> Decoder<'a> {
                 blocks: Blocks::new(image, mode),
                 memo: Memo::default(),
                 batch: Batch::default(),
-                calls: Vec::new(),
+                calls: Calls::default(),
             })
         })
     }

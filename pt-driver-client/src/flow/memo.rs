@@ -3,9 +3,9 @@
 //! Programs repeat themselves: the six outcomes of a TNT packet lead from one block over the same blocks to the same
 //! block as the last time. Such a step is one lookup, and its blocks are one slice.
 
-use super::batch::PADDING;
 use super::returns::DEPTH;
 use crate::code::BlockId;
+use crate::code::lists::Lists;
 
 /// Six outcomes with a bit in front that marks where they begin: 2 to 127.
 pub type Outcomes = u32;
@@ -42,6 +42,12 @@ impl Step {
         self.blocks.into()
     }
 
+    /// How many calls were not returned from.
+    #[inline]
+    pub fn calls(&self) -> usize {
+        self.calls.into()
+    }
+
     /// The outcomes that were not used.
     #[inline]
     pub fn rest(&self) -> Outcomes {
@@ -51,12 +57,10 @@ impl Step {
 
 const EMPTY: u32 = u32::MAX;
 const OUTCOME_BITS: u32 = 7;
+const OUTCOMES: u32 = (1 << OUTCOME_BITS) - 1;
 /// Steps are kept for so many times the number of blocks, so that memory depends on the code and not on the trace.
 const STEPS_PER_BLOCK: usize = 16;
 const ALWAYS: usize = 4096;
-
-/// Room for the blocks of the steps of a small trace.
-const RESERVED: usize = 4096;
 
 /// The steps that were made.
 #[derive(Debug)]
@@ -65,7 +69,7 @@ pub struct Memo {
     shift: u32,
     taken: usize,
     /// The blocks of each step, followed by its calls.
-    runs: Vec<BlockId>,
+    runs: Lists,
 }
 
 impl Default for Memo {
@@ -77,7 +81,7 @@ impl Default for Memo {
             slots: vec![Step::EMPTY; 1 << bits],
             shift: u32::BITS - bits,
             taken: 0,
-            runs: Vec::with_capacity(RESERVED),
+            runs: Lists::default(),
         }
     }
 }
@@ -116,20 +120,19 @@ impl Memo {
     /// The blocks of a step, and whatever comes behind them.
     #[inline]
     pub fn from(&self, step: &Step) -> &[BlockId] {
-        &self.runs[step.from as usize..]
+        self.runs.from(step.from as usize)
     }
 
-    /// The calls of a step that were not returned from.
+    /// The calls of a step that were not returned from, and whatever comes behind them.
     #[inline]
     pub fn calls(&self, step: &Step) -> &[BlockId] {
-        let from = step.from as usize + usize::from(step.blocks);
-        &self.runs[from..from + usize::from(step.calls)]
+        self.runs.from(step.from as usize + step.blocks())
     }
 
     /// Remembers a step, unless it is too long or enough are known.
     #[inline]
     pub fn insert(&mut self, known_blocks: usize, block: u32, outcomes: Outcomes, made: &Made<'_>) {
-        let (Ok(blocks), Ok(calls)) = (u8::try_from(made.count), u8::try_from(made.calls.len())) else {
+        let (Ok(blocks), Ok(calls)) = (u8::try_from(made.count), u8::try_from(made.call_count)) else {
             return;
         };
         let (Ok(depth), Ok(rest)) = (u8::try_from(made.depth), u8::try_from(made.rest)) else {
@@ -141,21 +144,11 @@ impl Memo {
         if block >> (u32::BITS - OUTCOME_BITS) != 0 || self.taken >= known_blocks * STEPS_PER_BLOCK + ALWAYS {
             return;
         }
-        let from = self.runs.len();
-        match made.blocks.first_chunk::<PADDING>() {
-            // A copy of a length that is known needs no call.
-            Some(first) if made.count <= PADDING => {
-                self.runs.extend_from_slice(first);
-                self.runs.truncate(from + made.count);
-            }
-            _ => self
-                .runs
-                .extend_from_slice(made.blocks.get(..made.count).unwrap_or_default()),
-        }
-        self.runs.extend(made.calls.iter().map(|&call| BlockId(call)));
-        let Ok(from) = u32::try_from(from) else {
+        let Ok(from) = u32::try_from(self.runs.end()) else {
             return;
         };
+        self.runs.extend(made.blocks, made.count);
+        self.runs.extend(made.calls, made.call_count);
         if (self.taken + 1) * 4 > self.slots.len() * 3 {
             self.grow();
         }
@@ -192,9 +185,13 @@ impl Memo {
         self.slots[slot] = step;
     }
 
+    /// Where a step is looked for first. The outcomes are scattered, the block is added: everything waits for the block,
+    /// which the step before told, and nothing for the outcomes, which are in the trace.
     #[inline]
     fn slot(&self, key: u32) -> usize {
-        (key.wrapping_mul(0x9e37_79b1) >> self.shift) as usize
+        let (block, outcomes) = (key >> OUTCOME_BITS, key & OUTCOMES);
+        let scattered = outcomes.wrapping_mul(0x9e37_79b1) >> self.shift;
+        block.wrapping_add(scattered) as usize
     }
 }
 
@@ -210,8 +207,10 @@ pub struct Made<'a> {
     pub blocks: &'a [BlockId],
     /// How many ran.
     pub count: usize,
-    /// The calls that were not returned from.
-    pub calls: &'a [u32],
+    /// The calls that were not returned from, and whatever is behind them.
+    pub calls: &'a [BlockId],
+    /// How many there are.
+    pub call_count: usize,
     /// The most calls at the same time.
     pub depth: usize,
     /// The block after it, or [`POP`].
@@ -228,11 +227,12 @@ mod tests {
     fn memory_depends_on_the_code_and_not_on_the_trace() {
         const BLOCKS: usize = 10;
         let mut memo = Memo::default();
-        let ran = [BlockId(7); PADDING];
+        let ran = [BlockId(7); 8];
         let made = Made {
             blocks: &ran,
             count: 3,
-            calls: &[7],
+            calls: &ran,
+            call_count: 1,
             depth: 1,
             next: 0,
             rest: NONE_LEFT,
@@ -243,9 +243,12 @@ mod tests {
             memo.insert(BLOCKS, way / 126, 2 + way % 126, &made);
         }
         assert_eq!(memo.taken, most as usize);
-        assert!(memo.slots.len() <= 2 * memo.taken && memo.runs.len() == 4 * memo.taken);
+        assert!(memo.slots.len() <= 2 * memo.taken && memo.runs.end() == 4 * memo.taken);
         let step = memo.get(0, 2).expect("the first one is kept");
-        assert_eq!((memo.calls(&step), step.blocks()), (&[BlockId(7)][..], 3));
+        assert_eq!(
+            (memo.calls(&step)[0], step.calls(), step.blocks()),
+            (BlockId(7), 1, 3)
+        );
         let last = 2 * most - 1;
         assert!(memo.get(last / 126, 2 + last % 126).is_none());
     }

@@ -38,9 +38,7 @@ impl Known<'_> {
                 }
                 // The processor forgets the oldest calls when it remembers new ones, and so did the step.
                 state.returns.keep(DEPTH - step.depth());
-                for call in self.memo.calls(&step) {
-                    state.returns.push(call.0);
-                }
+                state.returns.extend(self.memo.calls(&step), step.calls());
                 block = match step.next {
                     POP => self.after_return(state)?,
                     next => next,
@@ -97,20 +95,23 @@ impl Known<'_> {
         let mark = self.batch.mark();
         self.calls.clear();
         let mut is_short = true;
-        let (mut block, mut rest) = (first, outcomes);
+        let mut block = first;
+        // How many outcomes are left.
+        let mut left = outcomes.ilog2();
         let mut depth = 0;
         let mut problem = None;
         let mut deferred = false;
         let mut pop = false;
-        while rest != NONE_LEFT {
+        while left > 0 {
             let hot = &self.blocks.hot[block as usize];
             let end = hot.end;
+            let taken = outcomes >> (left - 1) & 1 != 0;
             if hot.is_simple {
+                // Most chains are like this.
                 let (blocks, listed) = self.blocks.chain_and_more(block);
                 self.batch.extend(blocks, listed);
-                let count = rest.ilog2() - 1;
-                block = self.blocks.after_branch(block, rest >> count & 1 != 0);
-                rest = rest & ((1 << count) - 1) | 1 << count;
+                block = self.blocks.after_branch(block, taken);
+                left -= 1;
                 continue;
             }
             if end == End::Indirect {
@@ -127,9 +128,7 @@ impl Known<'_> {
             if problem.is_some() {
                 break;
             }
-            let count = rest.ilog2() - 1;
-            let taken = rest >> count & 1 != 0;
-            rest = rest & ((1 << count) - 1) | 1 << count;
+            left -= 1;
             if end == End::Cond {
                 block = self.blocks.after_branch(block, taken);
             } else if !taken {
@@ -142,9 +141,9 @@ impl Known<'_> {
                 break;
             }
         }
-        for &call in &self.calls {
-            state.returns.push(call);
-        }
+        let rest = outcomes & ((1 << left) - 1) | 1 << left;
+        let (calls, call_count) = self.calls.and_more();
+        state.returns.extend(calls, call_count);
         if let Some(why) = problem {
             return Err(why);
         }
@@ -152,7 +151,8 @@ impl Known<'_> {
             let made = Made {
                 blocks: self.batch.from(mark),
                 count: self.batch.mark() - mark,
-                calls: &self.calls,
+                calls,
+                call_count,
                 depth,
                 next: if pop { POP } else { block },
                 rest,
@@ -206,12 +206,9 @@ impl Known<'_> {
     /// One more call of this step.
     #[inline]
     fn remember(&mut self, state: &mut State<'_>, call: u32, depth: &mut usize) {
-        self.calls.push(call);
-        *depth = (*depth).max(self.calls.len());
-        state.returns.keep(DEPTH.saturating_sub(self.calls.len()));
-        if self.calls.len() > DEPTH {
-            self.calls.remove(0);
-        }
+        let count = self.calls.push(call);
+        *depth = (*depth).max(count);
+        state.returns.keep(DEPTH.saturating_sub(count));
     }
 
     fn pass_calls<C: Consumer>(
