@@ -165,6 +165,16 @@ impl Blocks<'_> {
                 count += 1;
             };
             offset -= ahead.len();
+            if let Some(quick) = quick {
+                let kind = KINDS[quick.class() as usize];
+                if kind != Kind::Falls {
+                    // The next block waits for this: most end here.
+                    count += 1;
+                    length = quick.length;
+                    offset += length;
+                    break (kind, quick.displacement());
+                }
+            }
             let insn = match quick.and_then(|quick| quick.behind_prefix().insn()) {
                 Some(insn) => insn,
                 None if offset >= border => break (Kind::Falls, 0),

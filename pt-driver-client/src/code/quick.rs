@@ -16,7 +16,7 @@ pub struct Quick {
     entry: Entry,
     /// Its first bytes.
     word: u64,
-    /// Those behind the opcode: ModRM, if there is one, and SIB.
+    /// Those behind the opcode: ModRM, if there is one, and SIB, or the target of a branch.
     behind: u64,
     /// How long it is.
     pub length: usize,
@@ -77,25 +77,22 @@ impl Quick {
         })
     }
 
-    /// Where it leads, if it is one of most.
+    /// Where it leads, if that is told without a closer look; to the next one otherwise.
     #[inline]
-    fn class(self) -> Class {
+    pub fn class(self) -> Class {
         match self.entry.class() {
             GROUP_5 => self.group_5(),
             class => CLASSES[usize::from(class)],
         }
     }
 
-    /// The target of a direct branch, relative to the next instruction.
+    /// The target of a direct branch, relative to the next instruction: one byte or four behind the opcode.
     #[inline]
-    fn displacement(self) -> i32 {
-        // One byte or four, at the end.
+    pub fn displacement(self) -> i32 {
         let is_wide = self.entry.has_wide_immediate();
-        let size = select_unpredictable(is_wide, 4, 1);
-        let told = (self.word >> (self.length.wrapping_sub(size) % 8 * 8)) as i32;
-        let shift = select_unpredictable(is_wide, 0, 24);
+        let told = select_unpredictable(is_wide, self.behind as i32, i32::from(self.behind as i8));
         let is_direct = matches!(self.entry.class(), COND | JUMP | CALL);
-        told << shift >> shift & -i32::from(is_direct)
+        told & -i32::from(is_direct)
     }
 
     /// How much longer it is than its opcode and its operand say.

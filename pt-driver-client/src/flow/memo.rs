@@ -74,9 +74,9 @@ pub struct Memo {
 
 impl Default for Memo {
     fn default() -> Self {
-        // Four times the steps of a small trace: most are found where they are looked for first, and whether there is a
+        // Eight times the steps of a small trace: most are found where they are looked for first, and whether there is a
         // second look is hard to foresee.
-        let bits = 12;
+        let bits = 13;
         Self {
             slots: vec![Step::EMPTY; 1 << bits],
             shift: u32::BITS - bits,
