@@ -97,6 +97,32 @@ pub struct Thread {
     pub name: Option<String>,
     /// Innermost frame first.
     pub frames: Vec<Frame>,
+    /// What it waits for, if that is another thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wants: Option<Wanted>,
+}
+
+/// What a thread waits for, for as long as it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wanted {
+    /// A lock of the C library.
+    Lock {
+        /// Where it is.
+        at: RunAddr,
+        /// The thread that it says it is held by.
+        holder: Option<u64>,
+    },
+    /// The end of a thread.
+    End {
+        /// Which one.
+        of: u64,
+    },
+    /// That a word of memory changes: a lock of another library, a condition, or something else.
+    Word {
+        /// Where it is.
+        at: RunAddr,
+    },
 }
 
 /// One frame, with whatever the report says about it.

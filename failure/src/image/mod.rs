@@ -25,6 +25,7 @@ mod report;
 mod return_address;
 mod symbols;
 mod unwind;
+mod waits;
 
 pub use headers::ModuleHeaders;
 pub use joined::{Image, ModuleFiles};

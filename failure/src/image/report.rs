@@ -8,6 +8,7 @@ use super::joined::{Image, ModuleFiles};
 use super::panicked::panicked_message;
 use super::process::{ProcessImage, SignalInfo};
 use super::unwind::{End, Unwinder, Unwound};
+use super::waits;
 use crate::report::{Frame, Kind, Report, Signal, Source, Thread};
 
 const SIGQUIT: i32 = 3;
@@ -178,6 +179,7 @@ fn stacks(
         notes.extend(ending(end, frames.len()).map(|why| format!("thread {}: {why}", thread.tid)));
         place.id = Some(u64::from(thread.tid));
         place.name.clone_from(&thread.name);
+        place.wants = waits::wanted(image, thread, &frames);
         place.frames = frames.iter().map(|frame| reported(image, frame)).collect();
         left = left.saturating_sub(place.frames.iter().map(weight).sum());
         if index == failing {

@@ -227,7 +227,7 @@ fn thread_header(text: &str, stacks: &mut Stacks) -> bool {
     let thread = Thread {
         id: kernel_id(rest).or(Some(number)),
         name,
-        frames: Vec::new(),
+        ..Thread::default()
     };
     stacks.open(Source::Gdb, thread, Some(number), 0);
     true

@@ -72,7 +72,7 @@ impl Kernel {
         let thread = Thread {
             id: Some(told.tid),
             name: Some(told.program),
-            frames: Vec::new(),
+            ..Thread::default()
         };
         stacks.open(Source::Perf, thread, None, 0);
         stacks.frame(Source::Perf, None, told.frame);

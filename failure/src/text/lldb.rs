@@ -87,7 +87,7 @@ fn thread(text: &str, selected: bool, stacks: &mut Stacks, facts: &mut Facts) ->
     let thread = Thread {
         id: id.map(|(id, _)| id).or(Some(number)),
         name: name.map(str::to_owned),
-        frames: Vec::new(),
+        ..Thread::default()
     };
     stacks.open(Source::Lldb, thread, Some(number), 0);
     true

@@ -203,7 +203,7 @@ fn sample(text: &str) -> Option<Thread> {
     Some(Thread {
         id: Some(id),
         name: Some(name.trim().to_owned()),
-        frames: Vec::new(),
+        ..Thread::default()
     })
 }
 

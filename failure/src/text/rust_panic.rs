@@ -217,7 +217,7 @@ fn named(name: &str, id: Option<u64>) -> Thread {
     Thread {
         id,
         name: Some(bounded(name)),
-        frames: Vec::new(),
+        ..Thread::default()
     }
 }
 

@@ -143,7 +143,7 @@ impl Sanitizer {
         let thread = Thread {
             id: number,
             name: Some(name),
-            frames: Vec::new(),
+            ..Thread::default()
         };
         let source = self.source.unwrap_or(Source::AddressSanitizer);
         stacks.open(source, thread, number, self.reports);
