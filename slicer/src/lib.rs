@@ -9,6 +9,7 @@ pub mod control;
 pub mod dependence;
 pub mod dominance;
 pub mod icfg;
+pub mod locks;
 pub mod loops;
 pub mod plan;
 pub mod slice;
