@@ -30,6 +30,12 @@ const MOST_PATIENCE: u32 = 8;
 const TO_END: u64 = 2;
 /// or that the best predictor was not in.
 const MANY: u64 = 10;
+/// Successful runs that there have to be before it gives up.
+const FEW_SUCCESSES: u64 = 3;
+/// How many times as many recurrences as it waits for are waited for until there are a few successful runs to compare with: if it
+/// is known that the program can succeed, and if not.
+const TIMES_FOR_SUCCESSES: u32 = 6;
+const TIMES_FOR_THE_FIRST: u32 = 2;
 
 /// Where the search stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +46,12 @@ pub struct Adapt {
     here: u32,
     /// Successful runs with this σ.
     successes: u64,
+    /// Successful runs with any.
+    #[serde(default)]
+    all_successes: u64,
+    /// Whether runs without tracking succeeded.
+    #[serde(default)]
+    can_succeed: bool,
     /// Recurrences after which it gives up waiting for a stable predictor.
     most: u32,
 }
@@ -105,8 +117,16 @@ impl Adapt {
             recurrences: 0,
             here: 0,
             successes: 0,
+            all_successes: 0,
+            can_succeed: false,
             most: most_recurrences.max(1),
         }
+    }
+
+    /// Knows that runs without tracking succeeded.
+    #[must_use]
+    pub fn that_can_succeed(self, can_succeed: bool) -> Self {
+        Self { can_succeed, ..self }
     }
 
     /// Statements that the next run tracks.
@@ -121,12 +141,23 @@ impl Adapt {
         self.recurrences
     }
 
+    /// Whether there are a few successful runs, or there is no hope that there will be. A bug that fails nearly always has successful
+    /// runs, too, and without them nothing can be told; one that always fails has to come to an end.
+    fn is_compared_or_hopeless(&self) -> bool {
+        let times = match self.can_succeed || self.all_successes > 0 {
+            true => TIMES_FOR_SUCCESSES,
+            false => TIMES_FOR_THE_FIRST,
+        };
+        self.all_successes >= FEW_SUCCESSES || self.recurrences >= self.most.saturating_mul(times)
+    }
+
     /// Takes note of a run.
     pub fn ended(&mut self, run: Ended<'_>) -> Next {
         let whole = run.slice_length.is_some_and(|length| self.sigma >= length);
         self.recurrences += u32::from(run.failed);
         self.here += u32::from(run.failed && run.here);
         self.successes += u64::from(!run.failed);
+        self.all_successes += u64::from(!run.failed);
         let patient = self.recurrences < PATIENCE;
         let known = |best: &&Ranked| {
             let (failing, successful) = (best.counts.failing_with, best.counts.successful);
@@ -160,7 +191,7 @@ impl Adapt {
                 return Next::Stop(stop);
             }
         }
-        if self.recurrences >= self.most {
+        if self.recurrences >= self.most && self.is_compared_or_hopeless() {
             return Next::Stop(Stop::Enough);
         }
         // What was tracked last is compared first, before there is more of it.
@@ -379,9 +410,32 @@ mod tests {
     #[test]
     fn it_waits_for_no_more_failures_than_it_was_told() {
         let mut adapt = Adapt::new(FIRST, 3);
-        let nothing = ended(true, &[], None);
-        assert_eq!(adapt.ended(nothing), Next::Track(4));
-        assert_eq!(adapt.ended(nothing), Next::Track(8));
-        assert_eq!(adapt.ended(nothing), Next::Stop(Stop::Enough));
+        let (failed, succeeded) = (ended(true, &[], Some(4)), ended(false, &[], Some(4)));
+        for _ in 0..FEW_SUCCESSES {
+            assert_eq!(adapt.ended(succeeded), Next::Track(2));
+        }
+        assert_eq!(adapt.ended(failed), Next::Track(4));
+        assert_eq!(adapt.ended(failed), Next::Track(4));
+        assert_eq!(adapt.ended(failed), Next::Stop(Stop::Enough));
+    }
+
+    #[test]
+    fn it_goes_on_for_a_few_successes_if_there_are_any() {
+        let (failed, succeeded) = (ended(true, &[], Some(2)), ended(false, &[], Some(2)));
+        let recurrences = |mut adapt: Adapt, first: &[Ended<'_>]| {
+            first.iter().for_each(|run| _ = adapt.ended(*run));
+            let goes_on = |next: &Next| matches!(next, Next::Track(_));
+            (0..100).map(|_| adapt.ended(failed)).take_while(goes_on).count() + 1
+        };
+        let adapt = || Adapt::new(FIRST, 3);
+        assert_eq!(recurrences(adapt(), &[]), 6, "it may always fail");
+        assert_eq!(recurrences(adapt().that_can_succeed(true), &[]), 18);
+        assert_eq!(recurrences(adapt(), &[succeeded]), 18);
+        assert_eq!(recurrences(adapt(), &[succeeded; 3]), 3);
+        let mut late = adapt();
+        for run in [failed, failed, failed, failed, succeeded, succeeded] {
+            assert_eq!(late.ended(run), Next::Track(2));
+        }
+        assert_eq!(late.ended(succeeded), Next::Stop(Stop::Enough));
     }
 }

@@ -1,10 +1,12 @@
 //! One bug under inquiry: what was learnt from its runs so far, and what the next one is to track.
 
+mod verdict;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use failure::report::Report;
 use failure::resolve::{ResolveError, Waiting, waiting};
-use failure::{Failure, Kind, Likeness, ResolvedFrame, ResolvedThread, Signature, resolve};
+use failure::{Failure, Kind, Likeness, ResolvedThread, Signature, resolve};
 use program::{Pc, Program};
 use slicer::slice::Criterion;
 
@@ -19,6 +21,7 @@ use crate::run::{Run, StatementId};
 use crate::sketch::{Backends, Sketch};
 use crate::supplied::supplied;
 use crate::tracking::{Assignment, Promising, Tracking};
+use verdict::Verdict;
 
 /// Failing runs that are kept to be shown: a sketch shows one, the one that its best predictor describes.
 const MOST_KEPT: usize = 16;
@@ -123,6 +126,10 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         tracking.extend(sigma, &mut catalogue);
         // A deadlock is told by what the waiting statements depend on, however little is tracked.
         tracking.read_ahead(AHEAD, &mut catalogue);
+        if failure.kind == Kind::Hang {
+            tracking.learn_locks(report, &failure);
+            tracking.join_locks(&failure, &mut catalogue);
+        }
         let failing = tracking.statements().first().copied();
         Ok(Self {
             program,
@@ -133,7 +140,8 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             tracking,
             evidence: Evidence::new(),
             ranked: Vec::new(),
-            adapt: Adapt::new(sigma, MOST_RECURRENCES),
+            // All but the last of the runs without tracking succeeded.
+            adapt: Adapt::new(sigma, MOST_RECURRENCES).that_can_succeed(untracked > 1),
             stopped: None,
             failing_runs: Vec::new(),
             elsewhere: BTreeMap::new(),
@@ -224,7 +232,11 @@ impl<'p, 'a> Inquiry<'p, 'a> {
 
     /// Takes in what a run showed.
     pub fn take(&mut self, record: &RunRecord) -> Taken {
-        let (taken, failed_at) = self.verdict(record);
+        let Verdict {
+            taken,
+            at: failed_at,
+            failure,
+        } = Verdict::of(record, &self.likeness, self.program);
         match &taken {
             Taken::Nothing => return taken,
             Taken::OtherFailure(_) => self.rates.others += 1,
@@ -254,6 +266,14 @@ impl<'p, 'a> Inquiry<'p, 'a> {
                 .unwrap_or(self.failing),
             None => self.failing,
         };
+        let hang = failure.filter(|failure| failure.kind == Kind::Hang);
+        let locks = hang.as_ref().map(verdict::waiting_for_locks).unwrap_or_default();
+        if let (Some(hang), RunEnd::Failed(report)) = (&hang, &record.end) {
+            self.tracking.learn_locks(report, hang);
+            if matches!(taken, Taken::FailedElsewhere(_)) {
+                self.tracking.join_locks(hang, &mut self.catalogue);
+            }
+        }
         let Reading {
             mut run,
             writers,
@@ -262,6 +282,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         } = reading::read(
             record,
             failed.then_some(failing),
+            &locks,
             self.program,
             self.tracking.threads(),
             &mut self.catalogue,
@@ -304,32 +325,6 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         }
         self.adapt(&taken);
         taken
-    }
-
-    /// What a run is evidence of; for the same bug elsewhere, where.
-    fn verdict(&self, record: &RunRecord) -> (Taken, Option<Pc>) {
-        let report = match &record.end {
-            RunEnd::Succeeded => return (Taken::Succeeded, None),
-            RunEnd::Inconclusive => return (Taken::Nothing, None),
-            RunEnd::Failed(report) => report,
-        };
-        let Ok(failure) = resolve(report, self.program) else {
-            return (Taken::Nothing, None);
-        };
-        let likeness = Likeness::of(&failure, self.program);
-        let signature = likeness.signature();
-        if signature == self.likeness.signature() {
-            (Taken::Failed, None)
-        } else if self.likeness.is_like(&likeness) {
-            let thread = failure.threads.get(failure.failing);
-            let frame = thread.zip(failure.failing_frame);
-            let frame = frame.and_then(|(thread, index)| thread.frames.get(index));
-            let at = frame.and_then(ResolvedFrame::executing);
-            let at = at.map(|pc| self.program.instruction_at(pc).unwrap_or(pc));
-            (Taken::FailedElsewhere(signature.clone()), at)
-        } else {
-            (Taken::OtherFailure(signature.clone()), None)
-        }
     }
 
     fn adapt(&mut self, taken: &Taken) {

@@ -72,6 +72,9 @@ pub struct StatementInfo {
     /// It creates a thread that the slice goes through the beginning of.
     #[serde(default)]
     pub creates: bool,
+    /// It takes a lock, and may have taken one that a thread waits for.
+    #[serde(default)]
+    pub takes: bool,
 }
 
 /// Why a statement is looked at.
@@ -156,6 +159,35 @@ pub struct Run {
     pub incomplete: Option<String>,
     /// Where control flow or data flow has holes.
     pub gaps: Vec<Gap>,
+    /// What threads waited for when the run failed, each at most once.
+    #[serde(default)]
+    pub waits: Vec<Waits>,
+}
+
+/// What a thread waited for, for as long as it took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waits {
+    /// Who.
+    pub thread: ThreadIx,
+    /// For what.
+    pub wanted: Wanted,
+}
+
+/// What threads wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Wanted {
+    /// A lock.
+    Lock {
+        /// Where it is.
+        addr: u64,
+        /// Who has it, where the lock says so.
+        holder: Option<ThreadIx>,
+    },
+    /// The end of a thread.
+    End(ThreadIx),
+    /// Somebody's signal, or whatever else somebody does to a word of memory.
+    Word(u64),
 }
 
 /// How a run failed.
@@ -182,6 +214,9 @@ pub struct RunThread {
     /// where nobody looked.
     #[serde(default)]
     pub stack: Vec<StatementId>,
+    /// It was over when the run failed.
+    #[serde(default)]
+    pub ended: bool,
     /// By which calls it came to a statement where its stack was looked at, innermost first.
     #[serde(default)]
     pub calls: BTreeMap<StatementId, Vec<StatementId>>,

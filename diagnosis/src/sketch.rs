@@ -4,6 +4,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::statistics::Counts;
 
+/// Of a deadlock: the thread that waits has what it waits for.
+pub const ITSELF: &str = "held by itself";
+/// Of a deadlock: who has what a thread waits for is over.
+pub const ENDED: &str = "held by a thread that has ended";
+/// Of a deadlock: who has what a thread waits for waits for a signal.
+pub const SIGNAL: &str = "held by a thread that waits for a signal";
+
 /// The version of the JSON.
 pub const VERSION: u32 = 1;
 
@@ -303,7 +310,7 @@ pub struct Predictor {
     /// The variable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variable: Option<String>,
-    /// `== 0`, `taken`, …
+    /// `== 0`, `taken`, …; of a deadlock that is no cycle of several threads, whom the lock is [held by](ITSELF).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicate: Option<String>,
     /// The statements, in the order of the pattern.

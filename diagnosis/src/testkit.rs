@@ -1,7 +1,7 @@
 //! Runs as short texts, for tests.
 //!
 //! `m:W62=0 a:R82=0` says that thread `m` wrote 0 at line 62 and `a` read it at line 82. Behind an `@`, a location that is
-//! not the first one, and behind a `+`, another address of it: `a:R60=7@thd->proc_info+1`. A `?` at the end says that
+//! not the first one, and behind a `+`, another address of it: `a:R60=7@thd->proc_info+1`. `=0>1` has what was found, too. A `?` at the end says that
 //! the place among other threads' events is uncertain; `a:B86+` and `a:B86-` that the branch at line 86 was taken, or was
 //! not; `a:X73` that line 73 was executed.
 
@@ -11,7 +11,7 @@ use crate::evidence::Evidence;
 use crate::rank::{Ranked, rank};
 use crate::run::{
     Access, AccessKind, Because, BranchId, BranchInfo, Catalogue, Event, Failed, LocationId, LocationInfo,
-    Run, RunThread, Shape, SlicePlace, StatementId, StatementInfo, ThreadIx, Way, What,
+    Run, RunThread, Shape, SlicePlace, StatementId, StatementInfo, ThreadIx, Waits, Wanted, Way, What,
 };
 use crate::sketch::Why;
 
@@ -60,6 +60,7 @@ impl Lab {
                 slice: None,
                 because: None,
                 creates: false,
+                takes: false,
             });
             next
         })
@@ -109,6 +110,7 @@ impl Lab {
                 .map(|(_, role)| RunThread {
                     role: (*role).into(),
                     stack: Vec::new(),
+                    ended: false,
                     calls: BTreeMap::new(),
                 })
                 .collect(),
@@ -120,6 +122,7 @@ impl Lab {
             traced: self.branches.values().copied().collect(),
             incomplete: None,
             gaps: Vec::new(),
+            waits: Vec::new(),
         }
     }
 
@@ -149,6 +152,18 @@ impl Lab {
             failed.hang = true;
         }
         run
+    }
+
+    /// What a thread waited for when a run failed.
+    pub fn waits(&self, run: &mut Run, thread: char, wanted: Option<Wanted>) {
+        let thread = self.thread(thread);
+        run.waits.extend(wanted.map(|wanted| Waits { thread, wanted }));
+    }
+
+    /// Says that a line takes a lock.
+    pub fn takes(&mut self, line: u32) {
+        let at = self.line(line).0 as usize;
+        self.catalogue.statements[at].takes = true;
     }
 
     fn thread(&self, letter: char) -> ThreadIx {
@@ -199,6 +214,7 @@ impl Lab {
     }
 
     fn access(&self, kind: &str, rest: &str) -> Access {
+        let after = |value: &str| value.rsplit('>').next().unwrap().parse().unwrap();
         let (value, place) = match rest.split_once('@') {
             Some((value, place)) => (value, Some(place)),
             None => (rest, None),
@@ -219,8 +235,8 @@ impl Lab {
                 "RW" => AccessKind::ReadWrite,
                 other => panic!("{other} is no access"),
             },
-            value: value.strip_prefix('=').map(|value| value.parse().unwrap()),
-            before: None,
+            value: value.strip_prefix('=').map(after),
+            before: value.split_once('>').map(|(before, _)| after(&before[1..])),
         }
     }
 

@@ -14,7 +14,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use crate::evidence::Evidence;
-use crate::predictor::extract::{locate, observe};
+use crate::predictor::Predictor;
+use crate::predictor::cycle::Deadlock;
+use crate::predictor::extract::{deadlocks, locate, observe};
 use crate::rank::Ranked;
 use crate::run::{Catalogue, Run, StatementId, What};
 use crate::sketch::{self, Backends, Failure, ProgramRef, Sketch};
@@ -76,8 +78,16 @@ pub fn representative<'a>(
         let missing = ranked
             .iter()
             .take(1)
-            .filter(|best| !held.contains_key(&best.predictor))
+            .filter(|best| !held.contains_key(&*best.predictor.in_one_run()))
             .count();
+        let best = ranked.first().map(|best| &best.predictor);
+        let unseen = match best {
+            Some(Predictor::Deadlock { .. }) => {
+                let deadlocks = deadlocks(catalogue, run);
+                deadlocks.iter().map(Deadlock::unseen).min()
+            }
+            _ => None,
+        };
         let instance = ranked
             .first()
             .and_then(|best| locate(catalogue, run, &best.predictor));
@@ -93,6 +103,7 @@ pub fn representative<'a>(
         let watched = Reverse(accessed_in_slice(catalogue, run));
         (
             missing,
+            unseen,
             incomplete,
             unknown_before,
             uncertain,
@@ -123,9 +134,12 @@ fn accessed_in_slice(catalogue: &Catalogue, run: &Run) -> usize {
 pub fn assemble(subject: Subject<'_>) -> Sketch {
     let runs = subject.evidence.runs();
     // What is as frequent in successful runs separates nothing, and nothing is claimed to; without a run that did not fail,
-    // nothing does.
-    let separating = subject.ranked.iter().filter(|ranked| ranked.counts.separate());
-    let ranked: Vec<Ranked> = separating.filter(|_| runs.successful > 0).cloned().collect();
+    // nothing does. That threads wait for one another needs no comparison.
+    let ranked = subject.ranked.iter().filter(|ranked| {
+        let deadlock = matches!(ranked.predictor, Predictor::Deadlock { .. });
+        deadlock || runs.successful > 0 && ranked.counts.separate()
+    });
+    let ranked: Vec<Ranked> = ranked.cloned().collect();
     let ranked = &*ranked;
     let mut notes = notes(&subject);
     let (threads, steps) = match subject.run {

@@ -100,6 +100,10 @@ fn set_apart(run: &Run, picks: &mut Vec<Pick>) {
     else {
         return;
     };
+    // Who waits for a lock still does.
+    if run.waits.iter().any(|waits| waits.thread == access.thread) {
+        return;
+    }
     let writes = |other: usize| {
         let access = access_at(run, other).filter(|access| access.kind.writes());
         access.is_some_and(|access| access.location == read.location)

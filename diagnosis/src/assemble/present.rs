@@ -2,7 +2,7 @@
 
 use crate::evidence::Evidence;
 use crate::predictor::extract::locate;
-use crate::predictor::{Actor, Predictor, Test, When};
+use crate::predictor::{Actor, Ending, Predictor, Test, When};
 use crate::rank::{Ranked, expected_writes};
 use crate::run::{
     AccessKind, Catalogue, LocationId, Run, Shape, StatementId, StatementInfo, ThreadIx, Way, What,
@@ -147,6 +147,12 @@ fn predicate(catalogue: &Catalogue, predictor: &Predictor) -> Option<String> {
                 When::Last => format!("{said} (last)"),
             })
         }
+        Predictor::Deadlock { waits, ending } => match ending {
+            Ending::Cycle if waits.len() == 1 => Some(sketch::ITSELF.to_owned()),
+            Ending::Cycle => None,
+            Ending::Ended => Some(sketch::ENDED.to_owned()),
+            Ending::Elsewhere => Some(sketch::SIGNAL.to_owned()),
+        },
         _ => None,
     }
 }

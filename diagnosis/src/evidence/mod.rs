@@ -13,6 +13,7 @@
 //! - it is that a read returns a write (`WR`), and the read met what such a write leaves, left by somebody before the run began to
 //!   watch.
 
+mod acquired;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::predictor::cycle::Acquired;
 use crate::predictor::extract::{Observation, Place, Preceded, Values, observe};
 use crate::predictor::{Actor, OrderPattern, Predictor, Test};
 use crate::run::{BranchId, Catalogue, LocationId, Run, StatementId, What};
@@ -55,6 +57,11 @@ pub struct Evidence {
     unseen: BTreeMap<(Place, Values), Tally>,
     executed: BTreeSet<StatementId>,
     caught: BTreeSet<StatementId>,
+    /// Failing runs of which it is known who waits for whom.
+    told: u64,
+    /// Where what threads wait for was got, and in how many failing runs.
+    #[serde(with = "pairs")]
+    acquired: BTreeMap<Acquired, u64>,
 }
 
 /// Runs, by how they ended.
@@ -141,6 +148,10 @@ impl Evidence {
     }
 
     fn add_observation(&mut self, run: &Run, observation: Observation, failed: bool, complete: bool) {
+        self.told += u64::from(observation.told.known);
+        for acquired in observation.told.acquired {
+            *self.acquired.entry(acquired).or_default() += 1;
+        }
         for (place, values) in observation.wrote {
             let known = self.wrote.entry(place).or_default();
             *known = known.and(values);
@@ -246,7 +257,17 @@ impl Evidence {
     /// What the runs say of a predictor.
     #[must_use]
     pub fn counts(&self, predictor: &Predictor) -> Counts {
-        let held = self.held.get(predictor).copied().unwrap_or_default();
+        let held = self.held.get(&*predictor.in_one_run()).copied();
+        let held = held.unwrap_or_default();
+        if matches!(predictor, Predictor::Deadlock { .. }) {
+            // It needs no watching to tell that a run ended.
+            return Counts {
+                failing_with: held.with.failing,
+                failing: self.told.saturating_sub(held.unknown.failing),
+                successful_with: held.with.successful,
+                successful: self.runs.successful,
+            };
+        }
         let could = match predictor {
             Predictor::Branch { branch, .. } => self.traced.get(branch).copied().unwrap_or_default(),
             _ => self.watching(predictor, false),
@@ -324,7 +345,8 @@ impl Evidence {
     /// How many events came after a predictor in the failing runs with it, on average.
     #[must_use]
     pub(crate) fn events_after(&self, predictor: &Predictor) -> (u64, u64) {
-        let held = self.held.get(predictor).copied().unwrap_or_default();
+        let held = self.held.get(&*predictor.in_one_run()).copied();
+        let held = held.unwrap_or_default();
         (held.events_after, held.with.failing.max(1))
     }
 

@@ -43,6 +43,7 @@ fn runs() -> impl Strategy<Value = Vec<Run>> {
                 .map(|role| RunThread {
                     role: role.into(),
                     stack: Vec::new(),
+                    ended: false,
                     calls: BTreeMap::new(),
                 })
                 .into(),
@@ -52,6 +53,7 @@ fn runs() -> impl Strategy<Value = Vec<Run>> {
             traced: BTreeSet::new(),
             incomplete: incomplete.then(|| "cut short".to_owned()),
             gaps: Vec::new(),
+            waits: Vec::new(),
         }
     });
     proptest::collection::vec(run, 0..12)
@@ -245,6 +247,7 @@ fn brute_run(number: u64) -> Run {
         threads: vec![RunThread {
             role: "main".into(),
             stack: Vec::new(),
+            ended: false,
             calls: BTreeMap::new(),
         }],
         events: vec![event_of((0, 0, 0, false, 1000 + number, false))],
@@ -253,5 +256,6 @@ fn brute_run(number: u64) -> Run {
         traced: BTreeSet::new(),
         incomplete: None,
         gaps: Vec::new(),
+        waits: Vec::new(),
     }
 }

@@ -1,186 +1,231 @@
-//! Deadlocks: in a run that hangs, threads whose last access is to what another one of them wrote last.
+//! Deadlocks: in a run that hangs, threads that wait for one another, or for one that is over.
 //!
-//! Where that memory was not watched, the stacks and the slice tell: a thread that waits at a statement depends on a statement
-//! that another waiting thread has come past in the function that it waits in.
-//!
-//! Nothing here knows what a lock is. Taking one writes to it, and waiting for one is an access that the thread does
-//! not come back from; a cycle of these is what a deadlock looks like from outside, whoever made the lock. Each thread of it waits
-//! for another place: threads that all wait for one counter to change do not wait for one another.
+//! Who waits for whom, [`super::blocked`] knows. A predictor says who waits where: that is the same in every run, whether memory was
+//! watched or not. Where each thread got what the next one wants is seen in some runs and not in others; the evidence
+//! gathers it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::accesses::Touch;
+use super::blocked::{Blocked, Touches, Witness, blocked, is_open};
 use super::interleaving::Found;
-use super::{Actor, Predictor, Wait};
-use crate::run::{Catalogue, LocationId, Run, StatementId, ThreadIx};
-use crate::sketch::Why;
+use super::{Actor, Ending, Predictor, Role, Wait};
+use crate::run::{Catalogue, LocationId, Run, StatementId, ThreadIx, Wanted};
 
-#[derive(Clone, Copy)]
-struct Edge {
-    location: LocationId,
-    addr: u64,
-    wants: Touch,
-    holder: Touch,
+/// Threads that do not go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Deadlock {
+    /// Each waits for the next; in a cycle the last for the first.
+    pub threads: Vec<Blocked>,
+    /// How it goes on behind the last one.
+    pub ending: Ending,
+    /// Of [`Ending::Elsewhere`]: the thread that has what the last one wants, and where it is.
+    pub beyond: Option<(ThreadIx, StatementId)>,
 }
 
-/// Finds the cycles of a run that hangs.
-pub(crate) fn find(
-    catalogue: &Catalogue,
-    run: &Run,
-    touches: &BTreeMap<(LocationId, u64), Vec<Touch>>,
-    roles: &[u16],
-    out: &mut impl Found,
-) {
-    if !run.failed.is_some_and(|failed| failed.hang) {
-        return;
+/// What a run says of deadlocks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// Whether it says something at all: if somebody waits for a lock and nobody knows for whom, it may have had any.
+    pub known: bool,
+    /// Where what somebody waits for was got.
+    pub acquired: BTreeSet<Acquired>,
+}
+
+/// Where somebody got what somebody else waits for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Acquired {
+    /// Who waits, and where.
+    pub wants: Actor,
+    /// Who has it, since where.
+    pub since: Option<Actor>,
+    /// What it is.
+    pub location: Option<LocationId>,
+    /// It was seen, and does not only follow from the code.
+    pub seen: bool,
+}
+
+/// Finds the deadlocks of a run that hangs.
+pub(crate) fn find(catalogue: &Catalogue, run: &Run, touches: &Touches, roles: &[u16], out: &mut impl Found) {
+    for deadlock in deadlocks(catalogue, run, touches) {
+        let certain = deadlock.threads.iter().all(|blocked| blocked.certain);
+        let events = deadlock.events();
+        out.found(deadlock.predictor(roles), &events, certain);
     }
-    let edges = waits(run, touches);
-    let role = |thread: ThreadIx| roles.get(thread.0 as usize).copied().unwrap_or(0);
-    let actor = |touch: &Touch| Actor {
-        statement: touch.statement,
-        role: role(touch.thread),
+}
+
+/// What a run says of deadlocks, beside which there are.
+pub(crate) fn told(catalogue: &Catalogue, run: &Run, touches: &Touches) -> Told {
+    if !hangs(run) {
+        return Told::default();
+    }
+    let found = deadlocks(catalogue, run, touches);
+    let role = |thread: ThreadIx| -> Role {
+        let thread = run.threads.get(thread.0 as usize);
+        thread.map_or_else(|| "".into(), |thread| thread.role.clone())
     };
+    let actor = |thread, statement| Actor {
+        statement,
+        role: role(thread),
+    };
+    let acquired = found.iter().flat_map(|deadlock| &deadlock.threads);
+    let acquired = acquired.map(|blocked| Acquired {
+        wants: actor(blocked.thread, blocked.wants),
+        since: blocked.since.map(|since| actor(blocked.holder, since.statement)),
+        location: blocked.location,
+        seen: blocked.since.is_some_and(|since| since.event.is_some()),
+    });
+    Told {
+        known: !found.is_empty() || !is_open(run, &blocked(catalogue, run, touches)),
+        acquired: acquired.collect(),
+    }
+}
+
+fn hangs(run: &Run) -> bool {
+    run.failed.is_some_and(|failed| failed.hang)
+}
+
+/// The deadlocks of a run.
+pub(crate) fn deadlocks(catalogue: &Catalogue, run: &Run, touches: &Touches) -> Vec<Deadlock> {
+    if !hangs(run) {
+        return Vec::new();
+    }
+    let edges = blocked(catalogue, run, touches);
+    let mut found = Vec::new();
     for &start in edges.keys() {
         let mut cycle = Vec::new();
         let mut thread = start;
         while let Some(edge) = edges.get(&thread) {
-            cycle.push(edge);
-            thread = edge.holder.thread;
+            cycle.push(*edge);
+            thread = edge.holder;
             if thread == start || cycle.len() > edges.len() {
                 break;
             }
         }
+        // Threads that all wait for one counter to change do not wait for one another.
+        let places = cycle.iter().filter(|edge| edge.witness != Witness::Lock);
+        let places: Vec<u64> = places.filter_map(|edge| edge.addr).collect();
+        let apart = places.iter().collect::<BTreeSet<_>>().len() == places.len();
         // Each cycle once: from its thread with the smallest number.
-        let places: BTreeSet<_> = cycle.iter().map(|edge| (edge.location, edge.addr)).collect();
-        let whole = thread == start && cycle.len() > 1 && places.len() == cycle.len();
-        if !whole || cycle.iter().any(|edge| edge.wants.thread < start) {
-            continue;
-        }
-        let certain = cycle.iter().all(|edge| edge.holder.certainly_before(&edge.wants));
-        let least = (0..cycle.len())
-            .min_by_key(|&at| (cycle[at].location, actor(&cycle[at].wants)))
-            .unwrap_or(0);
-        cycle.rotate_left(least);
-        let waits = cycle
-            .iter()
-            .map(|edge| Wait {
-                location: Some(edge.location),
-                wants: actor(&edge.wants),
-                held_since: actor(&edge.holder),
-            })
-            .collect();
-        let held = cycle.iter().map(|edge| edge.holder.event);
-        let events: Vec<usize> = held.chain(cycle.iter().map(|edge| edge.wants.event)).collect();
-        out.found(Predictor::Deadlock { waits }, &events, certain);
-    }
-    // Runs that did not watch the locks know it as well: it is counted over all of them.
-    if let Some(waits) = by_stacks(catalogue, run, roles) {
-        out.found(Predictor::Deadlock { waits }, &[], true);
-    }
-}
-
-/// The statement at which a thread of a hanging run waits, for one that another waiting thread has come past.
-pub(crate) struct Blocked {
-    pub thread: ThreadIx,
-    pub wants: StatementId,
-    pub holder: ThreadIx,
-    pub held_since: StatementId,
-}
-
-/// Whom each thread of a hanging run waits for, by the stacks and the slice.
-pub(crate) fn blocked(catalogue: &Catalogue, run: &Run) -> Vec<Blocked> {
-    if run.failed.is_some_and(|failed| failed.polls) {
-        return Vec::new();
-    }
-    let info = |id: StatementId| catalogue.statements.get(id.0 as usize);
-    let threads = || (0..).map(ThreadIx).zip(&run.threads);
-    let mut all = Vec::new();
-    for (thread, wants) in threads().filter_map(|(at, thread)| Some((at, *thread.stack.first()?))) {
-        let holding = threads()
-            .filter(|(other, _)| *other != thread)
-            .find_map(|(holder, other)| {
-                let place = info(*other.stack.first()?)?;
-                let passed = catalogue.statements.iter().enumerate().filter(|(_, passed)| {
-                    let needed = passed
-                        .because
-                        .is_some_and(|because| because.of == wants && because.why == Why::Data);
-                    needed && passed.function == place.function && passed.pc < place.pc
-                });
-                let (at, _) = passed.max_by_key(|(_, passed)| passed.pc)?;
-                Some((holder, StatementId(u32::try_from(at).ok()?)))
-            });
-        if let Some((holder, held_since)) = holding {
-            all.push(Blocked {
-                thread,
-                wants,
-                holder,
-                held_since,
+        if thread == start && apart && cycle.iter().all(|edge| edge.thread >= start) {
+            found.push(Deadlock {
+                threads: cycle,
+                ending: Ending::Cycle,
+                beyond: None,
             });
         }
     }
-    // Who waits for nobody is in no cycle, and whoever waits for him is not, either.
-    loop {
-        let waiting: Vec<ThreadIx> = all.iter().map(|blocked| blocked.thread).collect();
-        let before = all.len();
-        all.retain(|blocked| waiting.contains(&blocked.holder));
-        if all.len() == before {
-            return all;
-        }
-    }
-}
-
-fn by_stacks(catalogue: &Catalogue, run: &Run, roles: &[u16]) -> Option<Vec<Wait<u16>>> {
-    let actor = |thread: ThreadIx, statement| Actor {
-        statement,
-        role: roles.get(thread.0 as usize).copied().unwrap_or(0),
-    };
-    let mut waits: Vec<Wait<u16>> = blocked(catalogue, run)
-        .iter()
-        .map(|blocked| Wait {
-            location: None,
-            wants: actor(blocked.thread, blocked.wants),
-            held_since: actor(blocked.holder, blocked.held_since),
-        })
-        .collect();
-    waits.sort_unstable();
-    waits.dedup();
-    (waits.len() > 1).then_some(waits)
-}
-
-/// For each thread that ends in an access: to what, and who wrote there last before it.
-fn waits(run: &Run, touches: &BTreeMap<(LocationId, u64), Vec<Touch>>) -> BTreeMap<ThreadIx, Edge> {
-    let mut ends: BTreeMap<ThreadIx, (LocationId, u64, Touch)> = BTreeMap::new();
-    for ((location, addr), list) in touches {
-        for touch in list {
-            let end = ends.entry(touch.thread).or_insert((*location, *addr, *touch));
-            if touch.event >= end.2.event {
-                *end = (*location, *addr, *touch);
-            }
-        }
-    }
-    ends.retain(|thread, (_, _, touch)| {
-        let stack = run
-            .threads
+    let ended = |thread: ThreadIx| {
+        run.threads
             .get(thread.0 as usize)
-            .map_or(&[][..], |thread| &thread.stack);
-        stack.is_empty() || stack.contains(&touch.statement)
+            .is_some_and(|thread| thread.ended)
+    };
+    // A flag that somebody set before he ended is not his.
+    let is_lock = |edge: &&Blocked| matches!(edge.witness, Witness::Lock | Witness::History);
+    let left = edges.values().filter(|edge| ended(edge.holder)).filter(is_lock);
+    found.extend(left.map(|edge| Deadlock {
+        threads: vec![*edge],
+        ending: Ending::Ended,
+        beyond: None,
+    }));
+    if found.is_empty() {
+        found.extend(edges.values().filter_map(|edge| elsewhere(run, edge)));
+    }
+    found
+}
+
+/// A thread that waits for a lock whose holder waits for a signal.
+fn elsewhere(run: &Run, edge: &Blocked) -> Option<Deadlock> {
+    let waits = run.waits.iter().find(|waits| waits.thread == edge.holder)?;
+    let place = run.threads.get(edge.holder.0 as usize)?.stack.first()?;
+    let is_lock = edge.witness == Witness::Lock && edge.addr.is_some();
+    (is_lock && matches!(waits.wanted, Wanted::Word(_))).then_some(Deadlock {
+        threads: vec![*edge],
+        ending: Ending::Elsewhere,
+        beyond: Some((edge.holder, *place)),
+    })
+}
+
+impl Deadlock {
+    /// Its accesses: where what is wanted was got, then where it is wanted, as far as that was seen.
+    pub(crate) fn events(&self) -> Vec<usize> {
+        let since = self.threads.iter().filter_map(|blocked| blocked.since?.event);
+        let wants = self.threads.iter().filter_map(|blocked| blocked.event);
+        since.chain(wants).collect()
+    }
+
+    /// How many accesses were not seen.
+    pub(crate) fn unseen(&self) -> usize {
+        (2 * self.threads.len()).saturating_sub(self.events().len())
+    }
+
+    fn predictor(&self, roles: &[u16]) -> Predictor<u16> {
+        let wait = |thread: ThreadIx, statement| Wait {
+            location: None,
+            wants: Actor {
+                statement,
+                role: roles.get(thread.0 as usize).copied().unwrap_or(0),
+            },
+            held_since: None,
+        };
+        let mut waits: Vec<Wait<u16>> = self
+            .threads
+            .iter()
+            .map(|blocked| wait(blocked.thread, blocked.wants))
+            .collect();
+        if self.ending == Ending::Cycle {
+            waits = as_one(&waits);
+        }
+        waits.extend(self.beyond.map(|(thread, place)| wait(thread, place)));
+        Predictor::Deadlock {
+            waits,
+            ending: self.ending,
+        }
+    }
+}
+
+/// A cycle by what it consists of: three philosophers who each wait for the next are the same deadlock as five. Two is the fewest
+/// that can stand for many; one alone waits for itself.
+fn as_one(cycle: &[Wait<u16>]) -> Vec<Wait<u16>> {
+    let count = cycle.len();
+    let repeats = |period: usize| (0..count).all(|at| cycle[at] == cycle[(at + period) % count]);
+    let period = (1..=count)
+        .find(|&period| count.is_multiple_of(period) && repeats(period))
+        .unwrap_or(count);
+    let least = period.max(count.min(2));
+    let rotations = (0..count).map(|first| {
+        let from_here = (0..least).map(|at| cycle[(first + at) % count]);
+        from_here.collect::<Vec<_>>()
     });
-    ends.into_iter()
-        .filter_map(|(thread, (location, addr, wants))| {
-            let list = touches.get(&(location, addr))?;
-            let mut others = list
-                .iter()
-                .filter(|touch| touch.event < wants.event && touch.thread != thread);
-            let holder = *others.rfind(|touch| touch.kind.writes())?;
-            Some((
-                thread,
-                Edge {
-                    location,
-                    addr,
-                    wants,
-                    holder,
-                },
-            ))
-        })
-        .collect()
+    rotations.min().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cycle(statements: &[u32]) -> Vec<Wait<u16>> {
+        let wait = |&statement: &u32| Wait {
+            location: None,
+            wants: Actor {
+                statement: StatementId(statement),
+                role: 0,
+            },
+            held_since: None,
+        };
+        statements.iter().map(wait).collect()
+    }
+
+    #[test]
+    fn a_cycle_is_what_it_consists_of() {
+        for (threads, expected) in [
+            (&[7][..], &[7][..]),
+            (&[7, 7], &[7, 7]),
+            (&[7, 7, 7, 7, 7], &[7, 7]),
+            (&[9, 7], &[7, 9]),
+            (&[9, 7, 9, 7], &[7, 9]),
+            (&[9, 7, 7], &[7, 7, 9]),
+        ] {
+            assert_eq!(as_one(&cycle(threads)), cycle(expected), "{threads:?}");
+        }
+    }
 }

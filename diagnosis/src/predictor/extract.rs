@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::accesses::Touch;
+use super::cycle::{Deadlock, Told};
 use super::interleaving::{Found, Pass};
 use super::{Actor, OrderPattern, Predictor, Role, accesses, cycle, values};
 use crate::run::{Catalogue, LocationId, Run, StatementId, ThreadIx, What};
@@ -25,6 +26,8 @@ pub struct Observation {
     /// What reads met that somebody left before the run began to watch, as far as nothing tells whether such a read returned
     /// another thread's write.
     pub unseen: BTreeMap<Place, Values>,
+    /// What it says of deadlocks, if it hangs.
+    pub(crate) told: Told,
 }
 
 /// Who accesses what.
@@ -169,7 +172,7 @@ pub fn locate(catalogue: &Catalogue, run: &Run, predictor: &Predictor) -> Option
     let roles = Roles::new(run);
     let touches = accesses::by_address(run);
     let missing = Cell::new(false);
-    let wanted = predictor.map_roles(|role| {
+    let wanted = predictor.in_one_run().map_roles(|role| {
         let at = roles.names.iter().position(|name| name == role);
         missing.set(missing.get() || at.is_none());
         at.and_then(|at| u16::try_from(at).ok()).unwrap_or(u16::MAX)
@@ -183,6 +186,11 @@ pub fn locate(catalogue: &Catalogue, run: &Run, predictor: &Predictor) -> Option
     };
     look(catalogue, run, &roles, &touches, &mut locator);
     locator.events
+}
+
+/// The deadlocks of a run.
+pub(crate) fn deadlocks(catalogue: &Catalogue, run: &Run) -> Vec<Deadlock> {
+    cycle::deadlocks(catalogue, run, &accesses::by_address(run))
 }
 
 /// Looks at one run.
@@ -262,6 +270,7 @@ pub fn observe(catalogue: &Catalogue, run: &Run) -> Observation {
         })
         .collect();
     observation.unseen.retain(|place, _| !told.contains(place));
+    observation.told = cycle::told(catalogue, run, &touches);
     observation
 }
 

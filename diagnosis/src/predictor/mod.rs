@@ -13,21 +13,26 @@
 //! - `RWR`, `WWR`, `RWW`, `WRW`: two accesses of one thread that follow one another, with another thread's between.
 //!   Where the other's is a write, it must have shown: a second access that met the value that the first left was not
 //!   disturbed.
-//! - `deadlock`: threads of a hanging run each ended in an access to what another one of them had written last. Where that
-//!   memory was not watched, each waits at a statement that depends on one that another of them has come past.
+//! - `deadlock`: threads of a hanging run each wait for what the next one of them has, or one waits for what a thread has that is
+//!   over, or that waits for a signal. Who waits where is what tells it from others; where each got what it has is not known of
+//!   every run, and added when all runs are looked at.
 //!
 //! An access that reads and writes acts as both; a pattern is named once, by its write where it can be named by either
 //! at its ends. A statement that reads and then writes (`n++` without optimisation) is one access if nothing came
 //! between, so that optimised and unoptimised code agree.
 
 mod accesses;
+pub(crate) mod blocked;
 pub(crate) mod cycle;
+#[cfg(test)]
+mod deadlocks;
 pub mod extract;
 mod interleaving;
 #[cfg(test)]
 mod tests;
 mod values;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -104,20 +109,34 @@ pub enum Predictor<R = Role> {
     },
     /// Threads that wait for one another.
     Deadlock {
-        /// Each waits for the next, the last for the first; the smallest comes first.
+        /// Each waits for the next; in a cycle the smallest comes first. Many that wait in one place for one another are two.
         waits: Vec<Wait<R>>,
+        /// For whom the last one waits.
+        ending: Ending,
     },
+}
+
+/// For whom the last thread of a deadlock waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ending {
+    /// For the first.
+    Cycle,
+    /// For one that is over, and has not given back what it had.
+    Ended,
+    /// For a signal, with what the one before it wants.
+    Elsewhere,
 }
 
 /// One thread of a deadlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Wait<R = Role> {
-    /// What it wants, where that was watched; otherwise the slice says that the two statements are about the same.
+    /// What it wants, where some run watched it. A run by itself leaves it out.
     pub location: Option<LocationId>,
     /// Where it waits.
     pub wants: Actor<R>,
-    /// Where the next thread got it.
-    pub held_since: Actor<R>,
+    /// Where the next thread got it, where that is known. A run by itself leaves it out.
+    pub held_since: Option<Actor<R>>,
 }
 
 /// What is said of a value.
@@ -240,7 +259,7 @@ impl<R> Predictor<R> {
             | Self::Unwritten { location, .. }
             | Self::Order { location, .. }
             | Self::Atomicity { location, .. } => vec![*location],
-            Self::Deadlock { waits } => waits.iter().filter_map(|wait| wait.location).collect(),
+            Self::Deadlock { waits, .. } => waits.iter().filter_map(|wait| wait.location).collect(),
         }
     }
 
@@ -287,8 +306,10 @@ impl<R> Predictor<R> {
                     (second, Some(*location), Some(c)),
                 ]
             }
-            Self::Deadlock { waits } => {
-                let held = waits.iter().map(|wait| (&wait.held_since, wait.location, None));
+            Self::Deadlock { waits, .. } => {
+                let held = waits
+                    .iter()
+                    .filter_map(|wait| Some((wait.held_since.as_ref()?, wait.location, None)));
                 held.chain(waits.iter().map(|wait| (&wait.wants, wait.location, None)))
                     .collect()
             }
@@ -346,16 +367,36 @@ impl<R> Predictor<R> {
                 between: actor(between),
                 second: actor(second),
             },
-            Self::Deadlock { waits } => Predictor::Deadlock {
+            Self::Deadlock { waits, ending } => Predictor::Deadlock {
                 waits: waits
                     .iter()
                     .map(|wait| Wait {
                         location: wait.location,
                         wants: actor(&wait.wants),
-                        held_since: actor(&wait.held_since),
+                        held_since: wait.held_since.as_ref().map(&mut actor),
                     })
                     .collect(),
+                ending: *ending,
             },
         }
+    }
+
+    /// What it is by itself in every run that has it.
+    pub(crate) fn in_one_run(&self) -> Cow<'_, Self>
+    where
+        R: Clone,
+    {
+        let Self::Deadlock { waits, ending } = self else {
+            return Cow::Borrowed(self);
+        };
+        let bare = |wait: &Wait<R>| Wait {
+            location: None,
+            wants: wait.wants.clone(),
+            held_since: None,
+        };
+        Cow::Owned(Self::Deadlock {
+            waits: waits.iter().map(bare).collect(),
+            ending: *ending,
+        })
     }
 }

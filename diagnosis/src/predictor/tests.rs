@@ -58,6 +58,7 @@ fn run_of(list: &[(u32, u32, u32, AccessKind, u64, bool)]) -> Run {
             .map(|role| RunThread {
                 role: (*role).into(),
                 stack: Vec::new(),
+                ended: false,
                 calls: BTreeMap::new(),
             })
             .collect(),
@@ -67,6 +68,7 @@ fn run_of(list: &[(u32, u32, u32, AccessKind, u64, bool)]) -> Run {
         traced: BTreeSet::new(),
         incomplete: None,
         gaps: Vec::new(),
+        waits: Vec::new(),
     }
 }
 

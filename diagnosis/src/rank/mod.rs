@@ -22,7 +22,7 @@
 //! 3. *The longer pattern over the shorter one.*
 //! 4. *One that shows in the values over one that does not:* its last read returned a value that separates the runs as
 //!    well as it does itself. Of two fields that were cleared too early, the one whose null was followed counts: a pointer
-//!    before a number. A deadlock that shows in the locks' memory comes before one that only the stacks tell.
+//!    before a number.
 //! 5. *Nearer to the failure,* by the events after it in the failing runs with it.
 //!
 //! Among values and branches alone (a sequential bug), rule 1 reads: what only restates the failure comes last. That a
@@ -36,7 +36,7 @@ mod tests;
 use std::cmp::Ordering;
 
 use crate::evidence::Evidence;
-use crate::predictor::{Actor, AtomicityPattern, OrderPattern, Predictor, Test, When};
+use crate::predictor::{Actor, AtomicityPattern, Ending, OrderPattern, Predictor, Test, When};
 use crate::run::{Catalogue, LocationId, Shape, StatementId};
 use crate::sketch::Why;
 use crate::statistics::Counts;
@@ -175,10 +175,10 @@ impl Judge<'_> {
             Predictor::Branch { .. } | Predictor::Value { .. } | Predictor::Unwritten { .. } => 1,
             Predictor::Order { .. } => 2,
             Predictor::Atomicity { .. } => 3,
-            Predictor::Deadlock { waits } => 2 * waits.len(),
+            Predictor::Deadlock { waits, .. } => 2 * waits.len().max(2),
         };
         Some(Ranked {
-            predictor: predictor.clone(),
+            predictor: self.evidence.completed(predictor),
             counts,
             explains,
             standing: Standing {
@@ -226,7 +226,9 @@ impl Judge<'_> {
     fn explains(&self, predictor: &Predictor) -> bool {
         match predictor {
             Predictor::Branch { .. } | Predictor::Value { .. } => false,
-            Predictor::Unwritten { .. } | Predictor::Deadlock { .. } => true,
+            Predictor::Unwritten { .. } => true,
+            // Why the last one waits may be another story.
+            Predictor::Deadlock { ending, .. } => *ending != Ending::Elsewhere,
             Predictor::Order {
                 location,
                 first,
@@ -261,12 +263,6 @@ impl Judge<'_> {
 
     /// Rule 4.
     fn shows_in_values(&self, predictor: &Predictor, counts: &Counts) -> Showing {
-        if let Predictor::Deadlock { waits } = predictor {
-            return match waits.iter().all(|wait| wait.location.is_some()) {
-                true => Showing::InNumber,
-                false => Showing::Not,
-            };
-        }
         let accesses = predictor.accesses();
         let Some((actor, Some(location), _)) = accesses.last() else {
             return Showing::Not;

@@ -265,7 +265,7 @@ fn a_deadlock_is_named_as_one() {
             &stacks,
         ),
     ];
-    assert_eq!(first(&mut lab, &runs), "deadlock 45 71 73 47");
+    assert_eq!(first(&mut lab, &runs), "deadlock 71 45 47 73");
 }
 
 /// The same where the locks were not watched: the stacks and the slice know enough.

@@ -52,6 +52,7 @@ impl Cataloguer {
                 slice: None,
                 because: None,
                 creates: false,
+                takes: false,
             });
         }
         number
@@ -156,6 +157,13 @@ impl Cataloguer {
     pub fn creates_thread(&mut self, statement: StatementId) {
         if let Some(info) = self.catalogue.statements.get_mut(statement.0 as usize) {
             info.creates = true;
+        }
+    }
+
+    /// Notes that a statement takes a lock.
+    pub fn takes_lock(&mut self, statement: StatementId) {
+        if let Some(info) = self.catalogue.statements.get_mut(statement.0 as usize) {
+            info.takes = true;
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! - `places`: addresses of the process as places in the program, and whose code is there
 //! - `flow`: traces as statements that ran and branches that went one way
-//! - `roles`: what kind of thread a thread is
+//! - `threads`: the threads, where they were and what they waited for; `roles`: what kind of thread a thread is
 //! - `catalogue`: numbers for statements, locations and branches, the same for every run
 
 mod catalogue;
@@ -10,24 +10,20 @@ mod flow;
 mod late;
 mod places;
 mod roles;
+mod threads;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use failure::report::{Kind, Position, Report};
-use program::{FunctionRef, Pc, Program, RunAddr};
+use failure::report::Kind;
+use program::{FunctionRef, Pc, Program};
 use slicer::threads::ThreadModel;
 
-use crate::record::{HitRecord, RunEnd, RunRecord, WatchedRecord};
-use crate::run::{
-    Access, AccessKind, Event, Failed, Gap, LocationId, Run, RunThread, StatementId, ThreadIx, What,
-};
+use crate::record::{HitRecord, RunEnd, RunRecord};
+use crate::run::{Access, AccessKind, Event, Failed, Gap, LocationId, Run, StatementId, What};
 pub use catalogue::Cataloguer;
 pub(crate) use catalogue::module_named;
 pub(crate) use places::Places;
-
-/// A thread of which nothing is known.
-const UNKNOWN: &str = "??";
+use threads::Threads;
 
 /// A run as evidence.
 #[derive(Clone, Debug)]
@@ -42,11 +38,13 @@ pub struct Reading {
     pub branches: BTreeMap<Pc, u64>,
 }
 
-/// Reads a run. `failing` is the failing statement, for a run that failed; `model` knows what threads start with.
+/// Reads a run. `failing` is the failing statement, for a run that failed, and `locks` the places in its report of the threads
+/// that are in a function that takes a lock; `model` knows what threads start with.
 #[must_use]
 pub fn read(
     record: &RunRecord,
     failing: Option<StatementId>,
+    locks: &BTreeSet<usize>,
     program: &Program<'_>,
     model: &ThreadModel<'_, '_>,
     catalogue: &mut Cataloguer,
@@ -114,11 +112,13 @@ pub fn read(
         what,
     });
     let gaps = gaps.collect();
+    let mut waits = Vec::new();
     let failed = match (&record.end, failing) {
         (RunEnd::Failed(report), Some(statement)) => {
             let thread = report.threads.get(report.failing);
             let tid = thread.and_then(|thread| u32::try_from(thread.id?).ok());
             threads.take_stacks(report, &places, catalogue);
+            waits = threads.waits(report, locks);
             Some(Failed {
                 thread: tid.map(|tid| threads.of(tid)),
                 statement,
@@ -147,6 +147,7 @@ pub fn read(
         traced: flows.traced,
         incomplete,
         gaps,
+        waits,
     };
     Reading {
         run,
@@ -220,125 +221,4 @@ fn unattributed(record: &RunRecord, places: &Places<'_, '_, '_>) -> Option<Strin
     let nowhere = |hit: &&HitRecord| !places.is_mapped(hit.pc);
     let count = record.hits.iter().filter(nowhere).count();
     (count > 0).then(|| format!("{count} accesses were not seen where they were made"))
-}
-
-/// The threads of a run by their numbers, in the order in which they were first seen to do something.
-struct Threads<'r> {
-    known: BTreeMap<u32, ThreadIx>,
-    threads: Vec<RunThread>,
-    roles: BTreeMap<u32, Arc<str>>,
-    /// Threads that nobody looked at, and whose code does not tell what they are.
-    unknown: usize,
-    record: &'r RunRecord,
-}
-
-impl<'r> Threads<'r> {
-    fn new(record: &'r RunRecord, places: &Places<'_, '_, '_>, model: &ThreadModel<'_, '_>) -> Self {
-        let mut stacks: BTreeMap<u32, Vec<&[RunAddr]>> = BTreeMap::new();
-        for thread in &record.threads {
-            stacks.entry(thread.tid).or_default().push(&thread.stack);
-        }
-        let mut unlooked: BTreeMap<u32, Vec<RunAddr>> = BTreeMap::new();
-        for hit in &record.hits {
-            if hit.tid != record.pid && !stacks.contains_key(&hit.tid) {
-                unlooked.entry(hit.tid).or_default().push(hit.pc);
-            }
-        }
-        let mut roles: BTreeMap<u32, Arc<str>> = stacks
-            .into_iter()
-            .filter_map(|(tid, stacks)| Some((tid, roles::of_stacks(stacks, places, model)?)))
-            .collect();
-        let mut unknown = 0;
-        for (tid, seen_at) in unlooked {
-            match roles::of_code(seen_at, places, model) {
-                Some(role) => _ = roles.insert(tid, role),
-                None => unknown += 1,
-            }
-        }
-        Self {
-            known: BTreeMap::new(),
-            threads: Vec::new(),
-            roles,
-            unknown,
-            record,
-        }
-    }
-
-    /// That threads did something whose kind is not known because nobody looked: what they did may be what a predictor
-    /// says of their kind.
-    fn unlooked(&self) -> Option<String> {
-        (self.unknown > 0).then(|| {
-            format!(
-                "{} threads were not looked at, and may be of any kind",
-                self.unknown
-            )
-        })
-    }
-
-    fn of(&mut self, tid: u32) -> ThreadIx {
-        if let Some(&known) = self.known.get(&tid) {
-            return known;
-        }
-        let role = if tid == self.record.pid {
-            "main".into()
-        } else {
-            self.roles.get(&tid).map_or_else(|| UNKNOWN.into(), Arc::clone)
-        };
-        let number = ThreadIx(u32::try_from(self.threads.len()).unwrap_or(u32::MAX));
-        self.threads.push(RunThread {
-            role,
-            stack: Vec::new(),
-            calls: BTreeMap::new(),
-        });
-        self.known.insert(tid, number);
-        number
-    }
-
-    /// By which calls each thread came to where it was looked at.
-    fn take_calls(&mut self, places: &Places<'_, '_, '_>, catalogue: &mut Cataloguer) {
-        // The last look at a statement is the nearest to the failure.
-        for looked in self.record.threads.iter().rev() {
-            let Some(known) = self.known.get(&looked.tid) else {
-                continue;
-            };
-            let inside = looked.stack.iter().map(|addr| addr.offset(-1));
-            let mut stack = own_statements(inside, places, catalogue).into_iter();
-            let (Some(statement), Some(thread)) = (stack.next(), self.threads.get_mut(known.0 as usize))
-            else {
-                continue;
-            };
-            thread.calls.entry(statement).or_insert_with(|| stack.collect());
-        }
-    }
-
-    /// Where each thread was when the run failed.
-    fn take_stacks(&mut self, report: &Report, places: &Places<'_, '_, '_>, catalogue: &mut Cataloguer) {
-        for thread in &report.threads {
-            let Some(tid) = thread.id.and_then(|id| u32::try_from(id).ok()) else {
-                continue;
-            };
-            // Functions that were inlined have frames of their own at the same place.
-            let frames = thread.frames.iter().filter(|frame| !frame.inlined);
-            let inside = frames.filter_map(|frame| match frame.position {
-                Position::Exact => frame.address,
-                Position::Return => Some(frame.address?.offset(-1)),
-            });
-            let stack = own_statements(inside, places, catalogue);
-            let number = self.of(tid);
-            if let Some(thread) = self.threads.get_mut(number.0 as usize) {
-                thread.stack = stack;
-            }
-        }
-    }
-}
-
-/// The statements of the program's own code on a stack, those of inlined calls among them.
-fn own_statements(
-    stack: impl Iterator<Item = RunAddr>,
-    places: &Places<'_, '_, '_>,
-    catalogue: &mut Cataloguer,
-) -> Vec<StatementId> {
-    let own = stack.filter_map(|addr| places.own(addr, &[]));
-    let statements = own.flat_map(|pc| catalogue.statements_at(pc, places.program));
-    statements.collect()
 }

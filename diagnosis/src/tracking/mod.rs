@@ -7,6 +7,7 @@ mod ahead;
 mod allocators;
 mod given_up;
 mod givers;
+mod locks;
 mod provenance;
 mod turns;
 
@@ -14,6 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::PathBuf;
 
+use failure::Failure;
+use failure::report::Report;
 use program::values::Gpr;
 use program::{FunctionRef, LinkAddr, ModuleId, Pc, Program};
 use slicer::plan::{Plan, WatchSite};
@@ -32,6 +35,7 @@ use crate::sketch::Why;
 pub use allocators::{Allocator, SizeArgument};
 use given_up::{Access, GivenUp};
 use givers::Givers;
+use locks::Locks;
 use provenance::Provenance;
 
 /// Debug registers of a processor.
@@ -96,6 +100,7 @@ pub struct Tracking<'p, 'a> {
     provenance: Provenance,
     /// Empty where nobody may look at them.
     allocators: Vec<Allocator>,
+    locks: Locks,
 }
 
 /// What runs too often to be tracked: it would change the program, and drown the rest.
@@ -161,6 +166,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
             fixed: Fixed::default(),
             library: BTreeSet::new(),
             givers: Givers::default(),
+            locks: Locks::default(),
             provenance: Provenance::default(),
             allocators: allocators::allocators(program),
         }
@@ -193,6 +199,23 @@ impl<'p, 'a> Tracking<'p, 'a> {
     /// Takes in where a failing run had what it watched.
     pub fn learn(&mut self, record: &RunRecord) {
         self.fixed.learn(record, self.program);
+    }
+
+    /// Takes in where the locks were that the threads of a program that hangs waited for: they are watched from now on.
+    pub fn learn_locks(&mut self, report: &Report, failure: &Failure) {
+        self.locks.learn(report, failure, self.program);
+    }
+
+    /// Takes in by which calls the threads of a program that hangs may have taken what others of them wait for: what these calls
+    /// take is watched from now on.
+    pub fn join_locks(&mut self, failure: &Failure, catalogue: &mut Cataloguer) {
+        let calls = slicer::locks::taking(self.program, failure);
+        for &call in &calls {
+            if let Some(statement) = catalogue.statement_at(call, self.program) {
+                catalogue.takes_lock(statement);
+            }
+        }
+        self.join(calls);
     }
 
     /// Takes in which library functions accessed what was watched: next time their callers are looked for.

@@ -30,12 +30,17 @@ impl Tracking<'_, '_> {
         if wanted.is_empty() {
             wanted = self.nearest(planned);
         }
-        let together = |taken: &[usize]| self.registers_of(planned, taken);
+        let locks: Vec<_> = self.locks.watches(&self.given_up).collect();
+        let together = |taken: &[usize]| self.registers_of(planned, taken, &locks);
         let taken = planned.rotation.of_run_with(run, &wanted, together);
         let locations = taken
             .into_iter()
             .filter_map(|number| self.location(planned, number));
         let mut locations: Vec<_> = locations.collect();
+        // One that a statement of the plan takes by its name is known by that.
+        let named = |lock: &WatchSpec| locations.iter().any(|(_, spec)| spec.address == lock.address);
+        let unnamed: Vec<_> = locks.into_iter().filter(|(_, lock)| !named(lock)).collect();
+        locations.splice(..0, unnamed);
         self.add_fixed(&mut locations);
         locations
     }
@@ -83,13 +88,21 @@ impl Tracking<'_, '_> {
         first_unknown(locations)
     }
 
-    /// How many registers some locations take, each with the place that the last failing run had it at. A location that is
+    /// How many registers some locations take beside the locks, each with the place that the last failing run had it at. A location that is
     /// found late says nothing without that place: fewer of them, watched well, are worth more than many.
-    fn registers_of(&self, planned: &Planned, taken: &[usize]) -> usize {
+    fn registers_of(
+        &self,
+        planned: &Planned,
+        taken: &[usize],
+        locks: &[(WatchedRecord, WatchSpec)],
+    ) -> usize {
         let armed = taken
             .iter()
             .filter_map(|&number| planned.armament.locations.get(number));
-        let together = registers_for(&armed.map(|armed| &armed.spec).collect::<Vec<_>>());
+        let is_lock = |spec: &&WatchSpec| locks.iter().any(|(_, lock)| lock.address == spec.address);
+        let armed = armed.map(|armed| &armed.spec).filter(|spec| !is_lock(spec));
+        let together: Vec<&WatchSpec> = locks.iter().map(|(_, spec)| spec).chain(armed).collect();
+        let together = registers_for(&together);
         let [_, _, ..] = taken else {
             // Whatever else there is to watch, one location has its turn.
             return together;
@@ -111,7 +124,10 @@ impl Tracking<'_, '_> {
         let mut added: Vec<(WatchedRecord, WatchSpec)> = Vec::new();
         for (watched, spec) in &*locations {
             for place in self.fixed.places(watched) {
-                let known = added.iter().any(|(other, _)| other.fixed.as_ref() == Some(place));
+                let known = locations.iter().chain(&added);
+                let known = known
+                    .filter_map(|(other, _)| other.fixed.as_ref())
+                    .any(|other| other == place);
                 if known || registers(spec) > free {
                     continue;
                 }

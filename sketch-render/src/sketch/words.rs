@@ -1,5 +1,7 @@
 //! The sketch in plain language.
 
+mod deadlock;
+
 use diagnosis::sketch::{Predictor, PredictorKind, PredictorStatement, Sketch, Step};
 
 use super::names::short;
@@ -244,13 +246,7 @@ fn accesses(sketch: &Sketch, predictor: &Predictor) -> Phrase {
             .text(format!("{reader} read "))
             .variable(variable)
             .text(format!(" between two writes of {writer}")),
-        (DEADLOCK, [_, _, ..]) => {
-            let waiting = say().text(format!("{} wait for one another", kinds(predictor)));
-            match variable {
-                Some(locks) => waiting.text(" over ").code(locks),
-                None => waiting,
-            }
-        }
+        (DEADLOCK, [_, ..]) => deadlock::phrase(predictor, variable),
         _ => say()
             .text(format!("{} accessed ", who.join(", ")))
             .variable(variable)
@@ -268,21 +264,6 @@ fn writer(predictor: &Predictor) -> String {
     match first.filter(|_| all_the_same) {
         Some(write) if !write.thread_role.is_empty() => short(&write.thread_role, NAME),
         _ => "any other thread".to_owned(),
-    }
-}
-
-/// The kinds of threads that a pattern is of, each once: a thread of a deadlock has one lock and wants another.
-fn kinds(predictor: &Predictor) -> String {
-    let mut kinds: Vec<String> = Vec::new();
-    for statement in &predictor.statements {
-        let kind = role(statement);
-        if !kinds.contains(&kind) {
-            kinds.push(kind);
-        }
-    }
-    match kinds.as_slice() {
-        [one] => format!("threads that run {one}"),
-        several => several.join(" and "),
     }
 }
 

@@ -29,9 +29,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::assemble::Giving;
 use crate::evidence::Evidence;
-use crate::predictor::cycle::{Blocked, blocked};
-use crate::predictor::extract::locate;
-use crate::predictor::{Predictor, Role};
+use crate::predictor::extract::{deadlocks, locate};
+use crate::predictor::{Predictor, Role, Wait};
 use crate::rank::{Ranked, expected_writes};
 use crate::run::{Access, Because, Catalogue, Event, Run, RunThread, Shape, StatementId, ThreadIx, What};
 
@@ -81,7 +80,7 @@ pub(super) fn select(
     let across = best
         .is_some_and(|best| !matches!(best.predictor, Predictor::Value { .. } | Predictor::Branch { .. }));
     let locks = best.is_some_and(|best| matches!(best.predictor, Predictor::Deadlock { .. }));
-    selection.waits();
+    selection.waits(best.map(|best| &best.predictor));
     if across && !locks {
         selection.what_was_true_before(&instance);
     }
@@ -173,28 +172,52 @@ impl Selection<'_> {
             .or(failed.thread)
     }
 
-    /// Of a hang: where the threads that wait for one another do, and what each of them has that another wants.
-    fn waits(&mut self) {
-        if !self.run.failed.is_some_and(|failed| failed.hang) {
-            return;
+    /// Of a hang: where the threads that wait for one another do, and where each of them got what another wants; where this run
+    /// did not see that, as others say.
+    fn waits(&mut self, best: Option<&Predictor>) {
+        let (waits, rank): (&[Wait], _) = match best {
+            Some(Predictor::Deadlock { waits, .. }) => (waits, Some(1)),
+            _ => (&[], None),
+        };
+        for deadlock in deadlocks(self.catalogue, self.run) {
+            for blocked in &deadlock.threads {
+                self.take_ranked(blocked.thread, blocked.wants, None, rank);
+                let known = waits.iter().find(|wait| wait.wants.statement == blocked.wants);
+                let known = known.and_then(|wait| wait.held_since.as_ref());
+                let since = blocked.since.map(|since| since.statement);
+                if let Some(since) = since.or_else(|| known.map(|actor| actor.statement)) {
+                    let there = self.gone_on_to(blocked.holder, since);
+                    self.take_ranked(blocked.holder, since, there, rank);
+                }
+            }
+            if let Some((thread, place)) = deadlock.beyond {
+                self.take_ranked(thread, place, None, rank);
+            }
         }
-        for Blocked {
-            thread,
-            wants,
-            holder,
-            held_since,
-        } in blocked(self.catalogue, self.run)
-        {
-            self.take(thread, wants, None);
-            let there = self
-                .run
-                .threads
-                .get(holder.0 as usize)
-                .and_then(|holder| holder.stack.first());
-            self.take(holder, held_since, there.copied());
+    }
+
+    /// Where a thread is that has come past a statement: in the same function, if it is still there.
+    fn gone_on_to(&self, thread: ThreadIx, statement: StatementId) -> Option<StatementId> {
+        let stack = &self.run.threads.get(thread.0 as usize)?.stack;
+        let function = self.function(statement);
+        let same = stack
+            .iter()
+            .find(|at| **at != statement && self.function(**at) == function);
+        same.or(stack.first()).copied()
+    }
+
+    fn take_ranked(
+        &mut self,
+        thread: ThreadIx,
+        statement: StatementId,
+        before: Option<StatementId>,
+        rank: Option<u32>,
+    ) {
+        self.take(thread, statement, before);
+        let own = |pick: &&mut Pick| (pick.thread, pick.statement) == (thread, statement);
+        for pick in self.picks.values_mut().filter(own) {
+            pick.rank = pick.rank.or(rank);
         }
-        let picks = self.picks.values_mut().filter(|pick| pick.event.is_none());
-        picks.for_each(|pick| pick.rank = Some(1));
     }
 
     fn take_event(&mut self, event: usize, rank: Option<u32>) {
@@ -282,14 +305,14 @@ impl Selection<'_> {
         };
         let event = self.of_the_failure(thread, failed.statement);
         let key = (thread, failed.statement, event);
-        self.picks.remove(&(thread, failed.statement, None));
+        let known = self.picks.remove(&(thread, failed.statement, None));
         self.picks.entry(key).or_insert(Pick {
             thread,
             statement: failed.statement,
             event,
             before: None,
             starts: None,
-            rank: None,
+            rank: known.and_then(|pick| pick.rank),
             failing: true,
         });
         if let Some(pick) = self.picks.get_mut(&key) {
