@@ -103,9 +103,11 @@ pub fn kernel_writes_cores_here() -> bool {
     !pattern.starts_with(['|', '/'])
 }
 
+/// Tests may be run in the background of a shell, which ignores SIGINT and SIGQUIT for them and for what they start.
 fn with_cores(binary: &Path) -> Command {
-    let mut command = Command::new("sh");
+    let mut command = Command::new("env");
     command
+        .args(["--default-signal=INT,QUIT", "sh"])
         .args(["-c", "ulimit -c unlimited && exec \"$0\" \"$@\""])
         .arg(binary);
     command
