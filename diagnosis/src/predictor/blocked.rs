@@ -70,10 +70,9 @@ pub(crate) struct Since {
 /// Whom the threads of a hanging run wait for.
 pub(crate) fn blocked(catalogue: &Catalogue, run: &Run, touches: &Touches) -> BTreeMap<ThreadIx, Blocked> {
     let mut all = by_locks(run, touches);
-    for edge in by_last_access(run, touches) {
-        all.entry(edge.thread).or_insert(edge);
-    }
-    for edge in by_slice(catalogue, run) {
+    let others = by_last_access(run, touches).into_iter();
+    let others = others.chain(by_slice(catalogue, run));
+    for edge in others.filter(|edge| is_possible(run, edge)) {
         all.entry(edge.thread).or_insert(edge);
     }
     // Where a holder got what it holds may not have been watched, and follow from the code all the same.
@@ -100,6 +99,21 @@ fn wanted(run: &Run, thread: ThreadIx) -> Option<Wanted> {
     waits
         .find(|waits| waits.thread == thread)
         .map(|waits| waits.wanted)
+}
+
+/// Whether what the last two witnesses say may be believed. Of a thread that waits for a lock, only if no other one but the holder that
+/// they name waits for another lock.
+fn is_possible(run: &Run, edge: &Blocked) -> bool {
+    let wanted_lock = match wanted(run, edge.thread) {
+        Some(Wanted::Lock { addr, .. }) => addr,
+        Some(Wanted::End(_)) => return false,
+        Some(Wanted::Word(_)) | None => return true,
+    };
+    let others = run.waits.iter().filter(|waits| match waits.wanted {
+        Wanted::Lock { addr, .. } => addr != wanted_lock,
+        Wanted::End(_) | Wanted::Word(_) => false,
+    });
+    others.map(|waits| waits.thread).eq([edge.holder])
 }
 
 fn stack(run: &Run, thread: ThreadIx) -> &[StatementId] {

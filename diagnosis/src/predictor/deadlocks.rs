@@ -3,6 +3,7 @@
 use crate::predictor::Predictor;
 use crate::predictor::extract::{deadlocks, observe};
 use crate::run::{Run, Shape, ThreadIx, Wanted};
+use crate::sketch::Why;
 use crate::testkit::Lab;
 
 const A: u64 = 0x1000;
@@ -187,6 +188,23 @@ fn a_run_that_does_not_know_who_has_a_lock_says_nothing() {
     };
     assert_eq!(failing(&mut lab, &open), (1, 1));
     assert_eq!(failing(&mut lab, &signal), (1, 2));
+}
+
+/// The code says what a thread may have come past, and not whether it is the one that has the lock.
+#[test]
+fn of_several_that_may_have_a_lock_none_is_chosen() {
+    let mut lab = philosophers();
+    lab.slice(26, 0, None);
+    lab.slice(23, 1, Some((Why::Data, 26)));
+    let none = |addr| Some(lock(addr, None));
+    let two = hang(&mut lab, "", &[('a', 26, none(A)), ('b', 26, none(B))]);
+    assert_eq!(deadlocks(&lab.catalogue, &two).len(), 1);
+    let three = hang(
+        &mut lab,
+        "",
+        &[('a', 26, none(A)), ('b', 26, none(B)), ('c', 26, none(0))],
+    );
+    assert!(deadlocks(&lab.catalogue, &three).is_empty());
 }
 
 #[test]

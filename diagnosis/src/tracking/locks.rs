@@ -16,8 +16,8 @@ use super::given_up::{Access, GivenUp};
 use crate::fixed::Place;
 use crate::record::WatchedRecord;
 
-/// Bytes of a lock that say whether it is taken, in every library that there is for Linux.
-const WIDTH: u32 = 4;
+/// Bytes of a lock that say whether it is taken, in the C libraries and in Rust's: what the kernel lets wait for.
+pub(super) const WIDTH: u32 = 4;
 
 /// Locks at known places.
 #[derive(Debug, Default)]

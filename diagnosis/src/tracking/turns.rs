@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use watchpoint::{Address, WatchSpec, registers_for};
 
-use super::{Planned, Promising, REGISTERS, Tracking};
+use super::{Planned, Promising, REGISTERS, Tracking, locks};
 use crate::fixed::Place;
 use crate::reading::Cataloguer;
 use crate::record::WatchedRecord;
@@ -32,7 +32,13 @@ impl Tracking<'_, '_> {
         }
         let locks: Vec<_> = self.locks.watches(&self.given_up).collect();
         let together = |taken: &[usize]| self.registers_of(planned, taken, &locks);
-        let taken = planned.rotation.of_run_with(run, &wanted, together);
+        let mut taken = planned.rotation.of_run_with(run, &wanted, together);
+        // A lock that is found where it is taken may be one of many, and each takes a register: every other run leaves them to locks.
+        let locking = self.locking(planned, catalogue);
+        if run.is_multiple_of(2) && !locking.is_empty() {
+            taken = locking;
+            while together(&taken) > REGISTERS && taken.pop().is_some() {}
+        }
         let locations = taken
             .into_iter()
             .filter_map(|number| self.location(planned, number));
@@ -72,6 +78,20 @@ impl Tracking<'_, '_> {
             }
         }
         wanted
+    }
+
+    /// The locations of statements that take locks, and may have taken those that threads wait for.
+    fn locking(&self, planned: &Planned, catalogue: &Cataloguer) -> Vec<usize> {
+        let takes = |&site: &usize| {
+            let site = planned.plan.watch_sites.get(site);
+            let site = site.filter(|site| !self.given_up.contains(&self.access(site)));
+            let known = site.and_then(|site| catalogue.known_at(site.access, self.program));
+            known.is_some_and(|statement| statement.takes)
+        };
+        let locations = planned.armament.locations.iter().enumerate();
+        let locking = locations.filter(|(_, armed)| armed.spec.len == locks::WIDTH);
+        let locking = locking.filter(|(_, armed)| armed.sites.first().is_some_and(takes));
+        locking.map(|(number, _)| number).collect()
     }
 
     /// The nearest locations that too few failing runs have watched: most often it is one of them.
