@@ -16,8 +16,9 @@ use crate::record::{BlockRecord, RunRecord, WatchedRecord};
 
 /// Runs that are asked where a location comes from.
 const ENOUGH: u32 = 3;
-/// Runs that are asked at all: each allocation costs the target two probes.
+/// Runs that are asked at all: each allocation costs the target two probes. One that had too many of them counts for several.
 const MOST_RUNS: u32 = 24;
+const CUT_SHORT: u32 = 8;
 /// Objects that a call makes in a run of one thread, which uses the newest. Of more, the registers would lose the one that
 /// matters; of two, where several threads use what is watched and each has its own.
 const FEW: u32 = 4;
@@ -58,7 +59,7 @@ impl Provenance {
         let Some(allocations) = &record.allocations else {
             return;
         };
-        self.runs += 1;
+        self.runs += if allocations.cut_short { CUT_SHORT } else { 1 };
         let places = Places::new(program, &record.modules);
         let threads: BTreeSet<u32> = record.hits.iter().map(|hit| hit.tid).collect();
         let few = if threads.len() > 1 { 1 } else { FEW };

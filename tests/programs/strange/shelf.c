@@ -11,6 +11,7 @@
 struct document {
     char title[40];
     atomic_int readers;
+    char text[4000];
 };
 
 struct shelf {
@@ -33,9 +34,13 @@ __attribute__((noinline)) static void *get_memory(size_t size)
 
 static void pause_for(unsigned least, unsigned most)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    usleep(least + (unsigned)(now.tv_nsec / 64) % (most - least));
+    static _Thread_local unsigned seed;
+    if (!seed) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        seed = (unsigned)now.tv_nsec * 2654435761u ^ (unsigned)(size_t)&seed;
+    }
+    usleep(least + (unsigned)rand_r(&seed) % (most - least));
 }
 
 __attribute__((noinline)) static void give_back(struct document *document)
@@ -49,7 +54,7 @@ __attribute__((noinline)) static void give_back(struct document *document)
 static void *reader(void *shelf)
 {
     struct shelf *from = shelf;
-    pause_for(500, 9000);
+    pause_for(500, 12000);
     give_back(from->first);
     return NULL;
 }
