@@ -17,7 +17,7 @@ use crate::predictor::Predictor;
 use crate::rank::{Ranked, expected_writes, rank};
 use crate::reading::{self, Cataloguer, Reading};
 use crate::record::{RunEnd, RunRecord};
-use crate::run::{Run, StatementId};
+use crate::run::{LocationId, Run, StatementId};
 use crate::sketch::{Backends, Sketch};
 use crate::supplied::supplied;
 use crate::tracking::{Assignment, Promising, Tracking};
@@ -378,10 +378,17 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         let run = shown.or_else(|| representative(catalogue, &self.ranked, &self.failing_runs));
         let best = self.ranked.first().into_iter();
         let locations = best.flat_map(|best| best.predictor.locations());
-        let givers = locations.flat_map(|location| self.tracking.givers(location, &self.catalogue));
+        let locations: Vec<LocationId> = locations.collect();
+        let givers = locations
+            .iter()
+            .flat_map(|location| self.tracking.givers(*location, &self.catalogue));
+        let arguments = locations
+            .iter()
+            .flat_map(|location| self.tracking.arguments(*location));
         let mut sketch = assemble(Subject {
             catalogue,
             givers: givers.collect(),
+            arguments: arguments.collect(),
             evidence: &self.evidence,
             ranked: &self.ranked,
             run,

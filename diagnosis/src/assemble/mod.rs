@@ -45,6 +45,8 @@ pub struct Subject<'a> {
     pub evidence: &'a Evidence,
     /// What gave out the pointers behind which the memory of the best predictor is.
     pub givers: Vec<Giving>,
+    /// Where threads take these pointers as their arguments, and the compiler made no code of it.
+    pub arguments: Vec<StatementId>,
     /// The ranking of `evidence`.
     pub ranked: &'a [Ranked],
     /// The failing run to show: see [`representative`]. Without one, the sketch is that of the slice.
@@ -144,7 +146,11 @@ pub fn assemble(subject: Subject<'_>) -> Sketch {
     let mut notes = notes(&subject);
     let (threads, steps) = match subject.run {
         Some(run) => {
-            let shown = select::select(subject.catalogue, subject.evidence, ranked, &subject.givers, run);
+            let pointers = select::Pointers {
+                givers: &subject.givers,
+                arguments: &subject.arguments,
+            };
+            let shown = select::select(subject.catalogue, subject.evidence, ranked, pointers, run);
             place::place(subject.catalogue, run, shown)
         }
         None => {

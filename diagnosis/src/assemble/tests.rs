@@ -1,6 +1,6 @@
 use super::{Giving, Subject, assemble, representative};
 use crate::accuracy::{Accuracy, Place, compare};
-use crate::run::{AccessKind, Gap, Run, Shape};
+use crate::run::{AccessKind, Gap, Run, Shape, StatementId};
 use crate::sketch::{Backends, Evidence as How, Failure, ProgramRef, Sketch, Source, Value, Why};
 use crate::testkit::Lab;
 
@@ -9,11 +9,21 @@ pub(super) fn sketch(lab: &mut Lab, runs: &[Run]) -> Sketch {
 }
 
 pub(super) fn sketch_with(lab: &mut Lab, runs: &[Run], givers: Vec<Giving>) -> Sketch {
+    sketch_of(lab, runs, givers, Vec::new())
+}
+
+pub(super) fn sketch_of(
+    lab: &mut Lab,
+    runs: &[Run],
+    givers: Vec<Giving>,
+    arguments: Vec<StatementId>,
+) -> Sketch {
     let (evidence, ranked) = lab.rank(runs);
     assemble(Subject {
         catalogue: &lab.catalogue,
         evidence: &evidence,
         givers,
+        arguments,
         ranked: &ranked,
         run: representative(&lab.catalogue, &ranked, runs),
         successful: runs.iter().find(|run| run.failed.is_none()),
@@ -175,6 +185,7 @@ fn without_a_tracked_failure_the_slice_is_shown() {
         catalogue: &lab.catalogue,
         evidence: &evidence,
         givers: Vec::new(),
+        arguments: Vec::new(),
         ranked: &ranked[..0],
         run: None,
         successful: None,

@@ -18,6 +18,8 @@ use crate::run::{LocationId, StatementId};
 #[derive(Debug, Default)]
 pub(super) struct Givers {
     by_access: BTreeMap<Pc, Vec<Giving>>,
+    /// Where threads take the arguments that lead to an access.
+    arguments: BTreeMap<Pc, Vec<StatementId>>,
     by_location: BTreeMap<LocationId, BTreeSet<Pc>>,
 }
 
@@ -55,8 +57,24 @@ impl Givers {
                 found.collect()
             };
             self.by_access.entry(access).or_insert_with(look);
+            self.arguments.entry(access).or_insert_with(|| {
+                let routines = arm::given_to(access, program, threads).into_iter();
+                let taking = routines.filter_map(|routine| threads.argument_of(routine));
+                taking
+                    .map(|taking| catalogue.statement(&taking, program))
+                    .collect()
+            });
         }
         self.by_location.insert(location, accesses);
+    }
+
+    /// Where threads take the arguments that lead to a location.
+    pub(super) fn arguments(&self, location: LocationId) -> impl Iterator<Item = StatementId> {
+        let accesses = self.by_location.get(&location).into_iter().flatten();
+        accesses
+            .filter_map(|access| self.arguments.get(access))
+            .flatten()
+            .copied()
     }
 
     /// Those of a location.

@@ -389,6 +389,12 @@ impl<'p, 'a> Tracking<'p, 'a> {
         }
     }
 
+    /// Where threads take the arguments through which they reach a location, as far as the compiler made no code of it and somebody
+    /// looked for them.
+    pub fn arguments(&self, location: LocationId) -> impl Iterator<Item = StatementId> {
+        self.givers.arguments(location)
+    }
+
     /// What a run is to track. It takes what the best explanation is about; which of the other locations follows from its
     /// number.
     pub fn assignment(

@@ -72,6 +72,35 @@ impl Sources<'_> {
         variables
     }
 
+    /// The locals of the function around an address, and of none that was inlined into it, that are in registers there: the
+    /// register, by DWARF's number, and the line of the declaration.
+    #[must_use]
+    pub fn locals_in_registers(&self, addr: LinkAddr) -> Vec<(u16, u32)> {
+        let Some((unit, function)) = self.find_function(addr) else {
+            return Vec::new();
+        };
+        let entries = Budget::new(MOST_ENTRIES);
+        let context = Context {
+            unit,
+            function: Some(function),
+            at: Some((addr, &entries)),
+        };
+        let in_scope = self.body_of(unit, function).variables_at(addr).into_iter();
+        let own = in_scope.filter(|found| found.inlined.is_none() && !found.is_parameter);
+        let found = own.filter_map(|found| {
+            let die = Die {
+                unit: unit.id,
+                offset: found.die,
+            };
+            let (_, entry) = self.entry(die)?;
+            match self.location(&entry, &context)? {
+                VarLocation::Register(register) => Some((register, self.naming(die).decl_line)),
+                _ => None,
+            }
+        });
+        found.filter(|(_, line)| *line > 0).collect()
+    }
+
     /// gcc describes the statics of an inlined function in its abstract instance only.
     fn add_statics(&self, instance: Die, frame: usize, entries: &Budget, variables: &mut Vec<Variable>) {
         let origin = self

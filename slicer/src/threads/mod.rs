@@ -4,11 +4,13 @@
 //! - [`model`]: the places that create threads; `candidates`: which of them a question can be about;
 //! - `tables`: routines behind vtables (C++, Rust); `constants`: routines behind pointers; `own`: from what
 //!   a library starts to the first code of the program itself;
+//! - `argument`: where a thread takes what it is given;
 //! - `frames`: what of a function's frame other threads may use;
 //! - `joins`: which calls wait for which thread; `empty`: which tests skip them where there is none;
 //! - `look`: functions with the values of their registers.
 
 mod all;
+mod argument;
 mod candidates;
 mod constants;
 mod empty;

@@ -22,6 +22,42 @@ fn creations(name: &str, language: Language, level: u8, source: &str) -> Vec<Str
     found
 }
 
+const TAKING: &str = r#"#include <pthread.h>
+struct peer { long sent; long limit; };
+volatile long total;
+static void *serve(void *arg) {
+    long wanted = 3;
+    struct peer *peer = arg;
+    for (long i = 0; i < peer->limit; i++) { total += wanted; peer->sent++; }
+    return 0;
+}
+static void *count(void *arg) { total += ((struct peer *)arg)->limit; return 0; }
+int main(void) {
+    pthread_t threads[2];
+    struct peer peer = {0, 5};
+    pthread_create(&threads[0], 0, serve, &peer);
+    pthread_create(&threads[1], 0, count, &peer);
+    pthread_join(threads[0], 0);
+    pthread_join(threads[1], 0);
+    serve(&peer);
+    return 0;
+}
+"#;
+
+#[test]
+fn where_a_thread_takes_its_argument_without_code() {
+    let program = program("taking", Language::C, 2, TAKING);
+    let model = ThreadModel::new(program);
+    let taking = |name| {
+        model
+            .argument_of(function(program, name))
+            .and_then(|taking| taking.line)
+    };
+    assert_eq!(taking("serve"), Some(6));
+    assert_eq!(taking("count"), None, "it has no variable for it");
+    assert_eq!(taking("main"), None, "nobody creates a thread with it");
+}
+
 const C: &str = r#"
 #include <pthread.h>
 #include <stdlib.h>

@@ -3,14 +3,16 @@
 //! A write that came before the arming is a write never seen, so an address is looked for where it is known first:
 //! a static one at start; a place in a frame at its function's entry; the result of a call when that returns, or where it was allocated; a thread's argument where
 //! the thread is created, or where what it points to was allocated; a parameter at the function's entry; what a global points to
-//! whenever that is written. The place just before
-//! the access is always among the probes of a site: there the register moves to the address that is used now.
+//! whenever that is written; what came through memory, where it was allocated, once a run has shown by which call. The place
+//! just before the access is always among the probes of a site: there the register moves to the address that is used now.
 
 mod fresh;
+mod given;
 mod origin;
 mod point;
 
 pub use fresh::{after_allocation, handing_out};
+pub use given::given_to;
 
 use std::collections::BTreeMap;
 

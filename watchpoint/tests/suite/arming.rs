@@ -1,5 +1,7 @@
 //! Watches that are set where an address becomes known.
 
+use std::collections::BTreeSet;
+
 use iced_x86::{FlowControl, Register};
 use program::code::InstrIx;
 use program::{FunctionRef, LinkAddr, Module, ModuleId, Pc, Program as Model};
@@ -7,7 +9,7 @@ use slicer::dependence::passed::Library;
 use slicer::plan::{Early, Plan, Planner};
 use slicer::threads::ThreadModel;
 use tracee::HostFiles;
-use watchpoint::arm::{Armament, after_allocation, arm, handing_out};
+use watchpoint::arm::{Armament, after_allocation, arm, given_to, handing_out};
 use watchpoint::watcher::{Expression, Probe};
 use watchpoint::{Address, Hit, Mode, Trigger, WatchSpec};
 
@@ -166,6 +168,40 @@ fn whoever_returns_what_an_allocator_gave_hands_it_out() {
             early.map(|probe| (probe.expression, probe.late)),
             Some((expected.expression, false))
         );
+    }
+}
+
+#[test]
+fn what_a_thread_reaches_through_its_argument_was_given_to_it() {
+    for level in ["-O0", "-O1"] {
+        let program = Program::compile("arming.c", level);
+        let model = model(&program);
+        let threads = ThreadModel::new(model);
+        // The routines that the accesses of a function reach memory through, of all that they access.
+        let reached_in = |name: &str| {
+            let function = function(model, name);
+            let module = function.module;
+            let flow = model
+                .module(module)
+                .expect("there is one")
+                .code()
+                .flow(function.function);
+            let instructions = flow.instructions.iter().map(|instruction| Pc {
+                module,
+                addr: LinkAddr(instruction.ip()),
+            });
+            instructions
+                .flat_map(|at| given_to(at, model, &threads))
+                .collect::<BTreeSet<_>>()
+        };
+        let worker = BTreeSet::from([function(model, "worker")]);
+        assert_eq!(reached_in("worker"), worker, "{level}");
+        assert_eq!(
+            reached_in("finish"),
+            worker,
+            "{level}: it is called with the argument"
+        );
+        assert_eq!(reached_in("make"), BTreeSet::new(), "{level}");
     }
 }
 

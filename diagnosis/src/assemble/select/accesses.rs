@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Selection;
-use crate::run::{Access, AccessKind, Run, StatementId, ThreadIx, What};
+use crate::run::{Access, AccessKind, BranchId, Run, StatementId, ThreadIx, What};
 use crate::sketch::Why;
 
 impl Selection<'_> {
@@ -107,6 +107,22 @@ impl Selection<'_> {
                     statement,
                     self.because(statement).map(|because| because.of),
                 );
+            }
+        }
+    }
+
+    /// Rule 5 for the best predictor's branch: what made the value that it tests, in the same function.
+    pub(super) fn what_is_tested(&mut self, branch: BranchId, failing: Option<ThreadIx>) {
+        let (Some(thread), Some(info)) = (failing, self.catalogue.branches.get(branch.0 as usize)) else {
+            return;
+        };
+        let test = info.statement;
+        for statement in self.statements() {
+            let tested = self
+                .because(statement)
+                .is_some_and(|because| because.of == test && because.why == Why::Data);
+            if tested && self.has(thread, test) && self.function(statement) == self.function(test) {
+                self.take(thread, statement, Some(test));
             }
         }
     }

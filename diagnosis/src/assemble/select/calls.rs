@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Selection;
 use crate::assemble::Giving;
+use crate::predictor::Role;
 use crate::run::{StatementId, ThreadIx};
 use crate::sketch::Why;
 
@@ -33,7 +34,8 @@ impl Selection<'_> {
     }
 
     /// Rule 8: of calls that were inlined one into another, the outermost one in a function with steps.
-    pub(super) fn where_it_came_from(&mut self, givers: &[Giving]) {
+    /// A thread that only prepared what those of the racing roles race for is where everything starts.
+    pub(super) fn where_it_came_from(&mut self, givers: &[Giving], racing: Option<&BTreeSet<Role>>) {
         let stepped = |giver: &&StatementId| {
             let mut picks = self.picks.values();
             picks.any(|pick| self.function(pick.statement) == self.function(**giver))
@@ -49,12 +51,19 @@ impl Selection<'_> {
             if inside || self.has_line(giver) || self.is_handed_to(giver, &all) {
                 continue;
             }
-            let same = |pick: &&super::Pick| self.function(pick.statement) == self.function(giver);
+            let same = |pick: &&super::Pick| {
+                self.function(pick.statement) == self.function(giver) && self.is_one_of(pick.thread, racing)
+            };
             let user = self.picks.values().find(same);
             if let Some((thread, statement)) = user.map(|pick| (pick.thread, pick.statement)) {
                 self.take(thread, giver, Some(statement));
             }
         }
+    }
+
+    fn is_one_of(&self, thread: ThreadIx, roles: Option<&BTreeSet<Role>>) -> bool {
+        let role = self.run.threads.get(thread.0 as usize).map(|thread| &thread.role);
+        roles.is_none_or(|roles| role.is_some_and(|role| roles.contains(role)))
     }
 
     /// Whether what a statement gave out is given out by another of them, which called it.

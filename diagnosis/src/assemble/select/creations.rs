@@ -9,7 +9,13 @@ use crate::sketch::Why;
 
 impl Selection<'_> {
     /// Rule 7. Threads of the `expected` roles have no step because they came too late for it.
-    pub(super) fn creations(&mut self, mut roles: BTreeSet<Role>, expected: &BTreeSet<Role>) {
+    /// `arguments` are declarations that threads take theirs by and that the compiler made no code of.
+    pub(super) fn creations(
+        &mut self,
+        mut roles: BTreeSet<Role>,
+        expected: &BTreeSet<Role>,
+        arguments: &[StatementId],
+    ) {
         let with_steps: BTreeSet<ThreadIx> = self.picks.values().map(|pick| pick.thread).collect();
         let role = |thread: &ThreadIx| {
             self.run
@@ -49,6 +55,9 @@ impl Selection<'_> {
             if self.is_passed(creation, because.of) {
                 self.argument(because.of, created);
             }
+            arguments
+                .iter()
+                .for_each(|&taking| self.argument(taking, created));
             for statement in self.statements() {
                 let takes = self
                     .because(statement)

@@ -8,12 +8,14 @@
 //!    location returned: what was true before it was changed,
 //! 4. the failing thread's access to the same memory after the race: how it learns of it,
 //! 5. what connects these with the failing statement in the slice: decisions that depend on watched memory, and calls.
-//!    Statements that only hand a value on (`return length;`) do not,
+//!    Statements that only hand a value on (`return length;`) do not, but what made the value that the best predictor's branch
+//!    tests does: `end = strchr(…); if (!end)`,
 //! 6. a call that led to one of these: the nearest one on the stack that the thread had there, and
 //!    those further out that pass what the failure depends on or whose function has steps of its own,
 //! 7. the creation of a thread by one that has steps, and where the created one takes its argument: that is where the two
 //!    became concurrent; also where the created one came too late for the step that was expected of it,
-//! 8. where a function with steps got the pointer from behind which the memory of the best predictor is.
+//! 8. where a function with steps got the pointer from behind which the memory of the best predictor is; of a race, in a thread
+//!    that takes part.
 //!
 //! Of each statement a thread's last instance that matters is shown, not every turn of a loop.
 
@@ -56,12 +58,21 @@ pub(super) struct Selection<'a> {
     picks: BTreeMap<(ThreadIx, StatementId, Option<usize>), Pick>,
 }
 
+/// Where the pointers come from behind which the memory of the best predictor is.
+#[derive(Clone, Copy)]
+pub(super) struct Pointers<'a> {
+    /// What gave them out.
+    pub givers: &'a [Giving],
+    /// Where threads take them as their arguments, without code.
+    pub arguments: &'a [StatementId],
+}
+
 /// Chooses the steps of a failing run.
 pub(super) fn select(
     catalogue: &Catalogue,
     evidence: &Evidence,
     ranked: &[Ranked],
-    givers: &[Giving],
+    pointers: Pointers<'_>,
     run: &Run,
 ) -> Vec<Pick> {
     let mut selection = Selection {
@@ -86,6 +97,9 @@ pub(super) fn select(
     }
     selection.how_the_failing_thread_learns(failing, &instance);
     selection.connections(failing, across);
+    if let Some(Predictor::Branch { branch, .. }) = best.map(|best| &best.predictor) {
+        selection.what_is_tested(*branch, failing);
+    }
     if !across {
         selection.origins(failing);
         selection.connections(failing, across);
@@ -94,9 +108,9 @@ pub(super) fn select(
     let expected = expected.unwrap_or_default();
     let mut roles = best.map(|best| roles(&best.predictor)).unwrap_or_default();
     roles.extend(expected.iter().cloned());
-    selection.creations(roles, &expected);
+    selection.creations(roles.clone(), &expected, pointers.arguments);
     selection.calls(failing);
-    selection.where_it_came_from(givers);
+    selection.where_it_came_from(pointers.givers, across.then_some(&roles));
     selection.fail(failing);
     selection.picks.into_values().collect()
 }

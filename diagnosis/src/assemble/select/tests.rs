@@ -1,5 +1,5 @@
 use crate::assemble::Giving;
-use crate::assemble::tests::{queue, sketch, sketch_with, steps};
+use crate::assemble::tests::{queue, sketch, sketch_of, sketch_with, steps};
 use crate::run::{AccessKind, Shape, What};
 use crate::sketch::Why;
 use crate::testkit::Lab;
@@ -79,6 +79,75 @@ fn only_what_creates_a_thread_is_its_creation() {
     let shown = steps(&sketch(&mut lab, &runs));
     assert!(!shown.contains(&"main:53".to_owned()), "{shown:?}");
     assert!(shown.contains(&"main:165".to_owned()), "{shown:?}");
+}
+
+/// In optimised code a thread's argument is where it was passed: nothing is left of `q = arg`.
+#[test]
+fn where_a_thread_takes_its_argument_is_shown_although_there_is_no_code() {
+    let (mut lab, runs) = queue();
+    lab.function("consumer", &[123]);
+    lab.function("producer", &[140]);
+    let arguments = [123, 140].map(|line| lab.line(line)).to_vec();
+    let shown = steps(&sketch_of(&mut lab, &runs, Vec::new(), arguments));
+    let place = |wanted: &str| shown.iter().position(|step| step == wanted);
+    assert!(place("main:165") < place("consumer:123"), "{shown:?}");
+    assert!(place("consumer:123") < place("consumer:127"), "{shown:?}");
+    assert!(!shown.iter().any(|step| step.ends_with(":140")), "{shown:?}");
+}
+
+#[test]
+fn what_made_the_value_that_a_branch_tests_is_shown() {
+    let mut lab = Lab::new(&[('m', "main")], &[("glob->size", Shape::Unsigned)]);
+    lab.function("next_url", &[85, 88]);
+    lab.function("glob_set", &[53, 54, 57]);
+    lab.function("glob_parse", &[68]);
+    lab.slice(88, 0, None);
+    lab.slice(85, 1, Some((Why::Control, 88)));
+    lab.slice(53, 2, Some((Why::Data, 85)));
+    lab.slice(57, 3, Some((Why::Control, 53)));
+    lab.slice(54, 4, Some((Why::Data, 57)));
+    lab.slice(68, 4, Some((Why::Data, 57)));
+    let runs = [
+        lab.success("m:W53=1 m:B57+ m:R85=1"),
+        lab.success("m:W53=1 m:B57+ m:R85=1"),
+        lab.failure("m:W53=1 m:B57- m:R85=1", 'm', &[88]),
+        lab.failure("m:W53=1 m:B57- m:R85=1", 'm', &[88]),
+    ];
+    let shown = steps(&sketch(&mut lab, &runs));
+    let place = |wanted: &str| shown.iter().position(|step| step == wanted);
+    assert!(
+        place("main:54").is_some() && place("main:54") < place("main:57"),
+        "{shown:?}"
+    );
+    assert_eq!(place("main:68"), None, "another function's: {shown:?}");
+}
+
+/// Two workers race for what main made before.
+#[test]
+fn where_somebody_got_a_pointer_who_only_prepared_things_is_not_shown() {
+    let mut lab = Lab::new(
+        &[('m', "main"), ('a', "worker"), ('b', "worker")],
+        &[("obj->refcount", Shape::Signed)],
+    );
+    lab.function("main", &[102, 105]);
+    lab.function("worker", &[70, 71, 72]);
+    lab.slice(72, 0, None);
+    let bad = "m:RW105=2 a:RW70=1 b:RW70=0 a:R71=0 b:R71=0";
+    let runs = [
+        lab.success("m:RW105=2 a:RW70=1 a:R71=1 b:RW70=0 b:R71=0"),
+        lab.success("m:RW105=2 b:RW70=1 b:R71=1 a:RW70=0 a:R71=0"),
+        lab.failure(bad, 'b', &[72]),
+        lab.failure(bad, 'b', &[72]),
+    ];
+    let givers = [102, 69].map(|line| Giving {
+        candidates: vec![lab.line(line)],
+        around: Vec::new(),
+    });
+    lab.function("worker", &[69]);
+    let shown = steps(&sketch_with(&mut lab, &runs, givers.to_vec()));
+    assert!(shown.contains(&"main:105 RW".to_owned()), "{shown:?}");
+    assert!(shown.contains(&"worker:69".to_owned()), "{shown:?}");
+    assert!(!shown.contains(&"main:102".to_owned()), "{shown:?}");
 }
 
 #[test]
