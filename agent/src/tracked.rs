@@ -248,8 +248,10 @@ fn mode(mode: Mode) -> &'static str {
 fn hit_record(hit: &Hit, callers: Option<Vec<RunAddr>>, spans: &[WatchedSpan], len: u32) -> HitRecord {
     // Accesses that touch parts of a location are accesses of the location, which may be at several places at once.
     let here = |span: &&WatchedSpan| {
-        let inside = hit.addr >= span.addr && hit.addr.0 - span.addr.0 < u64::from(len);
-        span.location == hit.location && inside
+        let end = |addr: RunAddr, len: u32| addr.0.saturating_add(u64::from(len.max(1)));
+        // One access to several locations begins before all of them but one.
+        let meets = hit.addr.0 < end(span.addr, len) && span.addr.0 < end(hit.addr, hit.len);
+        span.location == hit.location && meets
     };
     let then = |span: &&WatchedSpan| {
         let ended = span.until_ns.is_some_and(|until| until < hit.time_ns);

@@ -11,7 +11,9 @@ use program::{LinkAddr, ModuleId, Program, RunAddr};
 use crate::record::{RunEnd, RunRecord, WatchedRecord};
 
 /// The access that a location is watched for.
-type Watched = (Option<String>, LinkAddr);
+type Accessed = (Option<String>, LinkAddr);
+/// With how far into what is accessed the location begins.
+type Watched = (Accessed, u32);
 /// A file (`None` for the executable) and an address in its data: what is on the heap or a stack is elsewhere next time.
 pub(crate) type Place = (Option<String>, LinkAddr);
 
@@ -23,13 +25,14 @@ const MOST: usize = 3;
 pub(crate) struct Fixed {
     known: BTreeMap<Watched, Vec<Place>>,
     /// Accesses to the data of a file, at whichever address.
-    in_files: BTreeSet<Watched>,
+    in_files: BTreeSet<Accessed>,
 }
 
 impl Fixed {
     /// Where failing runs had a location, the latest first.
     pub(crate) fn places(&self, watched: &WatchedRecord) -> impl Iterator<Item = &Place> {
-        let known = self.known.get(&(watched.module.clone(), watched.access));
+        let accessed = (watched.module.clone(), watched.access);
+        let known = self.known.get(&(accessed, watched.within));
         known.into_iter().flatten().rev()
     }
 
@@ -45,14 +48,12 @@ impl Fixed {
             let Some(place) = addr.and_then(|addr| place(record, addr, program)) else {
                 continue;
             };
-            self.in_files.insert((watched.module.clone(), watched.access));
+            let accessed = (watched.module.clone(), watched.access);
+            self.in_files.insert(accessed.clone());
             if !watched.late || watched.fixed.is_some() {
                 continue;
             }
-            let known = self
-                .known
-                .entry((watched.module.clone(), watched.access))
-                .or_default();
+            let known = self.known.entry((accessed, watched.within)).or_default();
             known.retain(|other| *other != place);
             known.push(place);
             if known.len() > MOST {

@@ -103,6 +103,9 @@ pub struct WatchedRecord {
     pub passed: Option<(u8, i64)>,
     /// Bytes.
     pub width: u32,
+    /// How far into what is accessed they begin.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub within: u32,
     /// Where it is in the access's module, if the code tells that it is always there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub always_at: Option<LinkAddr>,
@@ -115,6 +118,11 @@ pub struct WatchedRecord {
     /// It was touched so often that it was given up before the run ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub given_up: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_nothing(within: &u32) -> bool {
+    *within == 0
 }
 
 /// An access.

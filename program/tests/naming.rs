@@ -204,3 +204,65 @@ fn accesses_of_rust_have_their_names_or_none() {
         50,
     );
 }
+
+/// What a library's inlined code calls `self`, the program has a name for; and of fields that are accessed together each has its
+/// own.
+#[test]
+fn what_inlined_code_of_a_library_accesses_has_the_name_of_the_program() {
+    const RUST: &str = r#"
+use std::cell::UnsafeCell;
+pub struct Slot { pub peer: UnsafeCell<Option<Box<u64>>> }
+#[inline(never)]
+pub fn send(slot: &Slot) -> u64 {
+    let peer = unsafe { &mut *slot.peer.get() };
+    **peer.as_mut().expect("a peer")
+}
+fn main() {
+    let slot = Slot { peer: UnsafeCell::new(Some(Box::new(std::env::args().count() as u64))) };
+    std::process::exit(send(&slot) as i32);
+}
+"#;
+    const C: &str = r#"
+struct book { long cash, bank, total; };
+__attribute__((noinline)) void send(struct book *b) { b->bank += 1; b->total += 1; }
+int main(void) { struct book b = {0}; send(&b); return (int)b.total; }
+"#;
+    for (build, file, text, expected) in [
+        ("rustc -g -C opt-level=2", "slot.rs", RUST, vec!["slot.peer"]),
+        ("gcc -g -O2", "book.c", C, vec!["b->bank", "b->total"]),
+    ] {
+        let folder = Folder::new("inlined-names");
+        folder.write(file, text);
+        folder.run(&format!("{build} {file} -o built"));
+        let files = FolderFiles::new(&folder, "built");
+        let module = Module::load("built", files.binary(), files).expect("a compiler wrote it");
+        let functions = module.code().functions();
+        let sends = |id: &_| {
+            functions
+                .get(*id)
+                .and_then(|it| it.symbol)
+                .is_some_and(|symbol| symbol == "send" || symbol.contains("slot4send"))
+        };
+        let function = functions.ids().find(sends).expect("it is not inlined");
+        let flow = module.code().flow(function);
+        let values = Values::analyse(&flow, &|slot| module.constant_pointer(slot));
+        let namer = Namer::new(&module, &flow, &values);
+        let mut names = BTreeSet::new();
+        for ix in (0..).map(InstrIx).take(flow.instructions.len()) {
+            for access in values.accesses(ix).iter().filter(|access| !access.implicit) {
+                let pieces = (0..access.width.unwrap_or(0)).step_by(8);
+                let named = pieces.filter_map(|within| namer.name_part(ix, access, within, 8));
+                names.extend(named.map(|name| name.path).filter(|path| !path.contains("**")));
+            }
+        }
+        let expected: Vec<String> = expected.into_iter().map(str::to_owned).collect();
+        assert!(
+            expected.iter().all(|name| names.contains(name)),
+            "{build}: {names:?}"
+        );
+        assert!(
+            !names.iter().any(|name| name.contains("self")),
+            "{build}: {names:?}"
+        );
+    }
+}

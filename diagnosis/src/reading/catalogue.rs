@@ -14,8 +14,8 @@ use crate::run::{
     StatementInfo,
 };
 
-/// The module of the access that a location is watched for, its instruction, the argument and the width.
-type LocationKey = (Option<String>, u64, Option<(u8, i64)>, u32);
+/// The module of the access that a location is watched for, its instruction, the argument, which of its bytes and how many.
+type LocationKey = (Option<String>, u64, Option<(u8, i64)>, u32, u32);
 
 /// Fills a [`Catalogue`]: what comes for the first time gets the next number.
 #[derive(Default)]
@@ -183,6 +183,7 @@ impl Cataloguer {
             watched.module.clone(),
             watched.access.0,
             watched.passed,
+            watched.within,
             watched.width,
         );
         if let Some(&known) = self.locations.get(&key) {
@@ -226,7 +227,13 @@ impl Cataloguer {
         if info.variable.is_some() || !self.tried.insert((location, pc)) {
             return;
         }
-        if let Some(name) = name_at(pc, None, info.width, program) {
+        // Which bytes of a wider access the location is, its name does not tell.
+        let width = info.width;
+        let name = with_namer(pc, program, |namer, ix, values| {
+            let mut accesses = values.accesses(ix).iter();
+            namer.name(ix, accesses.find(|access| access.width == Some(width))?)
+        });
+        if let Some(name) = name {
             info.variable = Some(name.path.as_str().into());
             info.shape = shape(&name.shape);
         }
@@ -273,7 +280,7 @@ fn access_name(watched: &WatchedRecord, program: &Program<'_>) -> Option<AccessN
         addr: watched.access,
     };
     let by_place = || global_name(pc, watched.always_at?, watched.width, program);
-    by_place().or_else(|| name_at(pc, watched.passed, watched.width, program))
+    by_place().or_else(|| name_at(pc, watched.passed, watched.within, watched.width, program))
 }
 
 /// The name of a variable that is always at one place: everybody who is passed a pointer to it calls it otherwise.
@@ -281,7 +288,14 @@ fn global_name(pc: Pc, addr: LinkAddr, width: u32, program: &Program<'_>) -> Opt
     with_namer(pc, program, |namer, ix, _| namer.name_static(ix, addr, width))
 }
 
-fn name_at(pc: Pc, passed: Option<(u8, i64)>, width: u32, program: &Program<'_>) -> Option<AccessName> {
+/// The name of bytes that an instruction accesses, or the callee of a call behind an argument.
+fn name_at(
+    pc: Pc,
+    passed: Option<(u8, i64)>,
+    within: u32,
+    width: u32,
+    program: &Program<'_>,
+) -> Option<AccessName> {
     with_namer(pc, program, |namer, ix, values| {
         if let Some((argument, offset)) = passed {
             let argument = *Gpr::ARGUMENTS.get(usize::from(argument))?;
@@ -289,8 +303,15 @@ fn name_at(pc: Pc, passed: Option<(u8, i64)>, width: u32, program: &Program<'_>)
         }
         let fits = |access: &&PlacedAccess| access.width == Some(width);
         let accesses = values.accesses(ix);
-        let access = accesses.iter().find(fits).or(accesses.first())?;
-        namer.name(ix, access)
+        if let Some(access) = accesses.iter().find(fits) {
+            return namer.name(ix, access);
+        }
+        let access = accesses.first()?;
+        let part = |access: &PlacedAccess| access.width.is_some_and(|whole| whole > width);
+        match part(access) {
+            true => namer.name_part(ix, access, within, width),
+            false => namer.name(ix, access),
+        }
     })
 }
 

@@ -35,6 +35,7 @@ mod tests {
             access: LinkAddr(0x1000),
             passed: None,
             width: 8,
+            within: 0,
             always_at: None,
             fixed: None,
             late,

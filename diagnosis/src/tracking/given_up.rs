@@ -19,8 +19,8 @@ const MOST_SUCCESSFUL: u32 = 3;
 /// Accesses in a run that a location has to have to be spared: fewer make nobody late.
 const NOTICEABLE: u64 = 12;
 
-/// The access that a location is watched for.
-pub(super) type Access = (Option<String>, LinkAddr);
+/// The access that a location is watched for, and how far into what it accesses the location begins.
+pub(super) type Access = (Option<String>, LinkAddr, u32);
 
 /// What runs gave up.
 #[derive(Debug, Default)]
@@ -89,7 +89,7 @@ impl GivenUp {
 }
 
 fn access(watched: &WatchedRecord) -> Access {
-    (watched.module.clone(), watched.access)
+    (watched.module.clone(), watched.access, watched.within)
 }
 
 #[cfg(test)]
@@ -106,6 +106,7 @@ mod tests {
             access: AT,
             passed: None,
             width: 4,
+            within: 0,
             always_at: None,
             fixed: None,
             late: false,
@@ -118,7 +119,7 @@ mod tests {
         let mut given_up = GivenUp::default();
         runs.iter()
             .for_each(|&(failed, gave_up)| given_up.take(failed, &[watched(gave_up)], &[]));
-        let contained = given_up.contains(&(None, AT));
+        let contained = given_up.contains(&(None, AT, 0));
         assert_eq!(given_up.len(), usize::from(contained));
         contained
     }
@@ -158,9 +159,9 @@ mod tests {
         given_up.take(true, &[at(1), at(2), at(3), at(4)], &all);
         let explaining = |access: &Access| access.1 == LinkAddr(2);
         assert!(given_up.spare_busiest(explaining));
-        assert!(given_up.contains(&(None, LinkAddr(4))) && given_up.len() == 1);
+        assert!(given_up.contains(&(None, LinkAddr(4), 0)) && given_up.len() == 1);
         assert!(given_up.spare_busiest(explaining));
-        assert!(given_up.contains(&(None, LinkAddr(1))) && given_up.len() == 2);
+        assert!(given_up.contains(&(None, LinkAddr(1), 0)) && given_up.len() == 2);
         assert!(!given_up.spare_busiest(explaining));
     }
 

@@ -41,7 +41,7 @@ impl Locks {
                 continue;
             };
             let module = program.module(call.module).filter(|_| call.module != ModuleId(0));
-            let access = (module.map(|module| module.name().to_owned()), call.addr);
+            let access = (module.map(|module| module.name().to_owned()), call.addr, 0);
             self.known.retain(|(known, _)| *known != place);
             self.known.push((place, access));
         }
@@ -52,13 +52,14 @@ impl Locks {
     pub(super) fn watches(&self, given_up: &GivenUp) -> impl Iterator<Item = (WatchedRecord, WatchSpec)> {
         let known = self.known.iter().filter(|_| self.known.len() <= REGISTERS);
         let known = known.filter(|(_, access)| !given_up.contains(access));
-        known.map(|(place, (module, access))| {
+        known.map(|(place, (module, access, within))| {
             let (file, addr) = place.clone();
             let watched = WatchedRecord {
                 module: module.clone(),
                 access: *access,
                 passed: Some((0, 0)),
                 width: WIDTH,
+                within: *within,
                 always_at: None,
                 fixed: Some(place.clone()),
                 late: false,

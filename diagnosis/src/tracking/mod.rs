@@ -429,7 +429,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
 
     /// The access that a location is watched for.
     fn access(&self, site: &WatchSite) -> Access {
-        (self.path(site.access.module), site.access.addr)
+        (self.path(site.access.module), site.access.addr, site.within)
     }
 
     fn make_plan(&self, sigma: u32) -> Planned {
@@ -490,6 +490,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
                 Some((u8::try_from(number).ok()?, argument.offset))
             }),
             width: armed.spec.len,
+            within: site.within,
             always_at: match &armed.spec.address {
                 Address::Static { module, addr } if *module == self.file(site.access.module) => Some(*addr),
                 _ => None,

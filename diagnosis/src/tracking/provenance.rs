@@ -124,7 +124,7 @@ fn is_late(spec: &WatchSpec) -> bool {
 }
 
 fn access(watched: &WatchedRecord) -> Access {
-    (watched.module.clone(), watched.access)
+    (watched.module.clone(), watched.access, watched.within)
 }
 
 /// How far into a block an address is.
@@ -205,6 +205,7 @@ mod tests {
             access: LinkAddr(0x1004),
             passed: None,
             width: 8,
+            within: 0,
             always_at: None,
             fixed: None,
             late,

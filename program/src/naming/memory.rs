@@ -91,15 +91,25 @@ impl<'m, 'a> Lvalue<'m, 'a> {
 }
 
 impl<'m, 'a> Namer<'m, 'a> {
-    /// The memory operand of an instruction, as named there.
-    pub(super) fn memory(&self, ix: InstrIx, width: u64, depth: usize) -> Option<Lvalue<'m, 'a>> {
+    /// The memory operand of an instruction, as named there: so many bytes from an offset on.
+    pub(super) fn memory(
+        &self,
+        ix: InstrIx,
+        within: u32,
+        width: u64,
+        depth: usize,
+    ) -> Option<Lvalue<'m, 'a>> {
         let depth = depth.checked_sub(1)?;
         self.loads.set(self.loads.get().checked_sub(1)?);
         let instr = self.flow.instruction(ix)?;
         if matches!(instr.memory_segment(), Register::FS | Register::GS) {
             return None;
         }
-        self.at_either(ix, width, depth, |detail| self.operand(ix, detail))
+        self.at_either(ix, width, depth, |detail| {
+            let mut address = self.operand(ix, detail)?;
+            address.number = address.number.checked_add(i64::from(within))?;
+            Some(address)
+        })
     }
 
     /// The memory at an offset from what a register holds.
@@ -253,7 +263,7 @@ impl<'m, 'a> Namer<'m, 'a> {
             return Some(found);
         }
         if let Some(load) = self.load_of(term.base) {
-            let found = self.memory(load.at, load.width, depth)?;
+            let found = self.memory(load.at, 0, load.width, depth)?;
             let text = found
                 .text()
                 .filter(|text| is_number(found.ty) && text.len() <= LONGEST_INDEX)?;

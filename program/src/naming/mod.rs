@@ -131,14 +131,26 @@ impl<'m, 'a> Namer<'m, 'a> {
     /// The name of the memory that an instruction accesses, if it has one for certain.
     #[must_use]
     pub fn name(&self, ix: InstrIx, access: &PlacedAccess) -> Option<AccessName> {
+        self.name_part(ix, access, 0, access.width?)
+    }
+
+    /// The name of some of the bytes that an instruction accesses: so many from an offset on.
+    #[must_use]
+    pub fn name_part(
+        &self,
+        ix: InstrIx,
+        access: &PlacedAccess,
+        within: u32,
+        width: u32,
+    ) -> Option<AccessName> {
         if access.implicit || !self.module.has_debug_information() {
             return None;
         }
         let instr = self.flow.instruction(ix)?;
         let stands_in_it = (0..instr.op_count()).any(|op| instr.op_kind(op) == OpKind::Memory);
-        let width = u64::from(access.width?);
         self.begin();
-        Self::finish(self.memory(ix, width, DEEPEST).filter(|_| stands_in_it)?)
+        let found = self.memory(ix, within, u64::from(width), DEEPEST);
+        Self::finish(found.filter(|_| stands_in_it)?)
     }
 
     /// The name of the memory at an offset from what an instruction, a call, is passed in a register.

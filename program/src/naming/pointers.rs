@@ -5,6 +5,7 @@ use super::address::Term;
 use super::memory::{Guard, Lvalue, only_innermost};
 use super::origin::Load;
 use super::parts::Wanted;
+use super::path::Step;
 use super::scope::{InScope, Where};
 use crate::code::InstrIx;
 use crate::values::{Base, Gpr, Value};
@@ -76,7 +77,7 @@ impl<'m, 'a> Namer<'m, 'a> {
         if let Some(found) = self.behind(ix, load, &wanted) {
             return Some(found);
         }
-        let mut pointer = self.memory(load.at, load.width, depth)?;
+        let mut pointer = self.memory(load.at, 0, load.width, depth)?;
         pointer.guards.push(Guard::Loaded(load.at));
         let right = pointer.guards.iter().all(|guard| self.still(guard, ix, false));
         pointer.pointed(wanted).filter(|_| right)
@@ -115,6 +116,13 @@ impl<'m, 'a> Namer<'m, 'a> {
         let mut found: Vec<_> = found.collect();
         if found.iter().any(|(_, found)| !is_reserved(found)) {
             found.retain(|(_, found)| !is_reserved(found));
+        }
+        // A pointer to the object and one to its member both lead there: the member has a name.
+        let innermost = found.iter().map(|(frame, _)| *frame).min();
+        let of_member =
+            |(frame, found): &(usize, Lvalue<'_, '_>)| Some(*frame) == innermost && has_member(found);
+        if found.iter().any(of_member) {
+            found.retain(of_member);
         }
         only_innermost(found.into_iter())
     }
@@ -192,6 +200,10 @@ fn stored_at<'m, 'a>(variable: &InScope<'m, 'a>, base: Base, wanted: &Wanted) ->
     let mut wanted = wanted.clone();
     wanted.offset = wanted.offset.checked_sub(start)?;
     Lvalue::variable(variable).part(wanted)
+}
+
+fn has_member(found: &Lvalue<'_, '_>) -> bool {
+    found.steps.iter().any(|step| matches!(step, Step::Member(_)))
 }
 
 /// Whether the path begins with a variable whose name C and C++ reserve for the implementation: one of a library's macro,

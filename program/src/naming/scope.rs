@@ -9,6 +9,7 @@ use super::{Namer, Root, RootKind};
 use crate::addr::LinkAddr;
 use crate::code::{AccessKind, InstrIx};
 use crate::source::{Type, VarLocation, Variable, VariableKind};
+use crate::statement::is_library_path;
 use crate::values::{Gpr, State, Value};
 
 /// From the stack pointer at function entry to the canonical frame address: the return address.
@@ -23,7 +24,8 @@ const MOST_VARIABLES: usize = 4096;
 pub(super) struct InScope<'m, 'a> {
     pub root: Rc<Root>,
     pub ty: Type<'m, 'a>,
-    /// The inlining it belongs to; 0 is the innermost.
+    /// The inlining it belongs to; 0 is the innermost. A library's come after all of the program's own: what its `self` is,
+    /// the program has a name for.
     pub frame: usize,
     /// Its bytes: where they are, or what they hold.
     pub pieces: Vec<PlacedPiece>,
@@ -96,11 +98,20 @@ impl<'m, 'a> Namer<'m, 'a> {
         let addr = self.flow.addr(ix)?;
         let state = self.state(ix)?;
         let sources = self.module.sources();
+        let library: Vec<bool> = sources
+            .frames_at(addr)
+            .into_iter()
+            .map(|frame| frame.file.as_deref().is_some_and(is_library_path))
+            .collect();
         let mut found: Vec<InScope<'m, 'a>> = Vec::new();
         for variable in sources.variables_at(addr).into_iter().take(MOST_VARIABLES) {
+            let frame = match library.get(variable.frame) {
+                Some(true) => variable.frame.saturating_add(library.len()),
+                _ => variable.frame,
+            };
             let shadowed = found
                 .iter()
-                .any(|inner| inner.root.name == variable.name && inner.frame <= variable.frame);
+                .any(|inner| inner.root.name == variable.name && inner.frame <= frame);
             let Some(ty) = variable.ty.filter(|_| !shadowed) else {
                 continue;
             };
@@ -113,7 +124,7 @@ impl<'m, 'a> Namer<'m, 'a> {
                 pieces,
                 root: Rc::new(root(&variable)),
                 ty,
-                frame: variable.frame,
+                frame,
             });
         }
         Some(found)

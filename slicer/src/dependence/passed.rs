@@ -12,6 +12,7 @@ use program::code::{AccessKind, InstrIx, Target};
 use program::values::{Base, Gpr, Value};
 use program::{FunctionRef, Program};
 
+use super::locks;
 use crate::view::FunctionView;
 
 /// Instructions of a library function that is looked into.
@@ -34,7 +35,7 @@ pub struct Passed {
     pub width: u32,
     /// What is done there.
     pub kind: AccessKind,
-    /// It is a lock that is taken or released.
+    /// It is a lock that is taken or released, or looked at on the way.
     pub lock: bool,
 }
 
@@ -128,6 +129,7 @@ impl<'p, 'a> Library<'p, 'a> {
         }
         let view = FunctionView::new(module, id);
         let count = u32::try_from(flow.instructions.len()).ok()?;
+        let is_lock = |ix| flow.addr(ix).is_some_and(|at| locks::keeps_order(module, at));
         let mut found: Vec<Passed> = Vec::new();
         for ix in (0..count).map(InstrIx) {
             for access in view.values.accesses(ix).iter().filter(|access| !access.implicit) {
@@ -137,13 +139,12 @@ impl<'p, 'a> Library<'p, 'a> {
                     access.place.index,
                     access.place.thread_local,
                 ) {
-                    let kind = access.kind;
                     let passed = Passed {
                         argument,
                         offset,
                         width,
-                        kind,
-                        lock: false,
+                        kind: access.kind,
+                        lock: is_lock(ix),
                     };
                     add(&mut found, passed);
                 }
@@ -163,6 +164,7 @@ impl<'p, 'a> Library<'p, 'a> {
                     let passed = Passed {
                         argument,
                         offset,
+                        lock: passed.lock || is_lock(ix),
                         ..*passed
                     };
                     add(&mut found, passed);
@@ -190,8 +192,12 @@ fn add(found: &mut Vec<Passed>, piece: Passed) {
         (known.argument, known.offset, known.width) == (piece.argument, piece.offset, piece.width)
     };
     match found.iter_mut().find(same) {
-        Some(known) if known.kind != piece.kind => known.kind = AccessKind::ReadWrite,
-        Some(_) => {}
+        Some(known) => {
+            if known.kind != piece.kind {
+                known.kind = AccessKind::ReadWrite;
+            }
+            known.lock &= piece.lock;
+        }
         None => found.push(piece),
     }
 }

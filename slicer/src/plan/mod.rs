@@ -13,6 +13,7 @@ use program::code::{FlowGraph, InstrIx};
 use program::{FunctionRef, Pc, Program};
 
 use crate::cfg::{of_flow, with_exceptions};
+use crate::dependence::locks;
 use crate::dependence::passed::Library;
 use crate::dominance::{DomTree, PostDomTree};
 use crate::threads::ThreadModel;
@@ -157,12 +158,22 @@ impl<'l, 'p, 'a> Planner<'l, 'p, 'a> {
                 let pc = Pc { module, addr };
                 self.plan.statements.push(TrackedInstruction { statement, pc });
             }
-            let made = function.sites(ix);
+            let mut made = function.sites(ix);
+            let is_lock = || flow.addr(ix).is_some_and(|at| locks::keeps_order(file, at));
+            if !self.locks && !made.is_empty() && is_lock() {
+                made.clear();
+            }
             let passed = self.library.accesses(&view, ix);
             let passed = passed.iter().filter(|passed| self.locks || !passed.lock);
-            let passed = passed.filter_map(|passed| function.passed(ix, passed));
+            let passed = passed.flat_map(|passed| function.passed(ix, passed));
+            let sites = made.into_iter().chain(passed);
+            // Nobody changes a constant.
+            let changes = |site: &WatchSite| match site.address {
+                AddressExpr::Static(addr) => file.elf().segments().is_writable(addr),
+                AddressExpr::Registers { .. } => true,
+            };
             self.sites
-                .extend(made.into_iter().chain(passed).map(|site| (statement, site)));
+                .extend(sites.filter(changes).map(|site| (statement, site)));
         }
     }
 

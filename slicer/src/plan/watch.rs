@@ -82,7 +82,9 @@ pub struct WatchSite {
     pub kind: AccessKind,
     /// Bytes; at least one.
     pub width: u32,
-    /// Its address.
+    /// How far into what is accessed they begin: of an access to several fields at once, each is watched for itself.
+    pub within: u32,
+    /// Their address.
     pub address: AddressExpr,
     /// The earliest instruction, before the access and on every way to it, at which the address's registers
     /// have the values that the access uses.
@@ -132,11 +134,17 @@ impl Function<'_> {
                 .is_some_and(|value| self.is_own(access, value));
             access.operand != Operand::Stack && access.segment.is_none() && access.width > 0 && !own_stack
         });
-        shared.filter_map(|access| self.site(ix, &access)).collect()
+        let pieces = shared.flat_map(|access| pieces(&access));
+        pieces
+            .filter_map(|(within, piece)| {
+                let site = self.site(ix, &piece)?;
+                Some(WatchSite { within, ..site })
+            })
+            .collect()
     }
 
-    /// The watch site of a call for memory that is accessed behind one of its arguments.
-    pub(super) fn passed(&self, call: InstrIx, passed: &Passed) -> Option<WatchSite> {
+    /// The watch sites of a call for memory that is accessed behind one of its arguments.
+    pub(super) fn passed(&self, call: InstrIx, passed: &Passed) -> Vec<WatchSite> {
         let access = Access {
             kind: passed.kind,
             width: passed.width,
@@ -147,19 +155,23 @@ impl Function<'_> {
             conditional: true,
             operand: Operand::Explicit,
         };
-        let value = self.base_value(call, &access)?;
-        if self.is_own(&access, value) {
-            return None;
+        let value = self.base_value(call, &access);
+        if value.is_none_or(|value| self.is_own(&access, value)) {
+            return Vec::new();
         }
-        let argument = Argument {
-            register: passed.argument,
-            offset: passed.offset,
-        };
-        let site = self.site(call, &access)?;
-        Some(WatchSite {
-            passed: Some(argument),
-            ..site
-        })
+        let sites = pieces(&access).filter_map(|(within, piece)| {
+            let argument = Argument {
+                register: passed.argument,
+                offset: piece.disp,
+            };
+            let site = self.site(call, &piece)?;
+            Some(WatchSite {
+                passed: Some(argument),
+                within,
+                ..site
+            })
+        });
+        sites.collect()
     }
 
     /// Whether an access is to a part of the frame that nobody else has. An element of an array there is the thread's own
@@ -210,6 +222,7 @@ impl Function<'_> {
             passed: None,
             kind: access.kind,
             width: access.width,
+            within: 0,
             address,
             arm_at: pc(arm_at),
             early,
@@ -321,6 +334,27 @@ impl Function<'_> {
                     .any(|instruction| writes.any(instruction, registers))
             })
     }
+}
+
+/// What is watched of an access, with how far into it that begins. Compilers make one access of what the source does to
+/// fields side by side: two threads that each access one of them have nothing to do with one another.
+fn pieces(access: &Access) -> impl Iterator<Item = (u32, Access)> + use<> {
+    const REGISTER: u32 = 8;
+    // What is wider than all registers together is nobody's field.
+    const WIDEST: u32 = 32;
+    let whole = *access;
+    let step = match whole.width {
+        REGISTER..=WIDEST => REGISTER,
+        width => width.max(1),
+    };
+    (0..whole.width.max(1)).step_by(step as usize).map(move |within| {
+        let piece = Access {
+            width: step.min(whole.width - within),
+            disp: whole.disp.wrapping_add(i64::from(within)),
+            ..whole
+        };
+        (within, piece)
+    })
 }
 
 fn is_call(instruction: &Instruction) -> bool {

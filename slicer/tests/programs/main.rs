@@ -8,4 +8,5 @@ mod icfg;
 mod joins;
 mod passed;
 mod plan;
+mod sites;
 mod threads;

@@ -112,9 +112,13 @@ fn what_rust_does_without_optimisation_is_calls() {
     };
     assert!(passed_there.writes() && passed_there.width == 8);
     assert!(matches!(site.address, AddressExpr::Static(_)));
-    let found = passed("mutex", Language::Rust, RUST, "mutex::add", false);
-    let taken = |(passed, _): &(Passed, _)| {
+    let taken = |(passed, _): &&(Passed, _)| {
         (passed.offset, passed.width, passed.kind) == (0, 4, AccessKind::ReadWrite)
     };
-    assert!(found.iter().any(taken), "{found:?}");
+    for (locks, name) in [(true, "held"), (false, "mutex")] {
+        let found = passed(name, Language::Rust, RUST, &format!("{name}::add"), locks);
+        let (passed, site) = found.iter().find(taken).expect("the lock is taken");
+        assert!(passed.lock);
+        assert_eq!(site.is_some(), locks, "{found:?}");
+    }
 }
