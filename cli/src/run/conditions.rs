@@ -56,6 +56,8 @@ pub struct Changing {
     successes: u64,
     may_change_mode: bool,
     may_drop_flow: bool,
+    /// The failure is rare by itself: few recurrences in a row are many.
+    rare: bool,
     care: Care,
 }
 
@@ -66,7 +68,7 @@ enum Care {
     Usual,
     /// Less, to see whether tracking was to blame; so many runs have failed since.
     Trying(Less, u64),
-    /// Less, for good: so runs succeed.
+    /// Less: so runs succeed.
     Gentle(Less),
     /// As tracking does, for good: it makes no difference, or somebody asked for it.
     Whatever,
@@ -88,12 +90,14 @@ const LEAST_PATIENCE: u64 = 25;
 const LEAST_WAIT: Duration = Duration::from_secs(4);
 /// How much longer than for the first failure one waits for its recurrence.
 const PATIENCE: u64 = 3;
-/// Failures after which one looks whether they are due to the tracking,
+/// Failures after which one looks whether they are due to the tracking; one less where the failure is rare by itself,
 const TOO_MANY: u64 = 3;
 /// if there are more than so many of them for each success.
 const FOR_EACH_SUCCESS: u64 = 4;
-/// Failures of runs that are hardly disturbed which show that they are not.
+/// Failures of runs that are hardly disturbed which show that they are not; likewise.
 const ENOUGH: u64 = 2;
+/// Runs that the first failure of a rare one takes.
+const RARE: u64 = 4;
 
 impl Changing {
     /// Begins with a mode; `first` is how many runs the first failure took. Only what nobody asked for is changed.
@@ -121,6 +125,7 @@ impl Changing {
             successes: 0,
             may_change_mode,
             may_drop_flow,
+            rare: first >= RARE,
             care: match may_drop_flow || may_change_mode {
                 true => Care::Usual,
                 false => Care::Whatever,
@@ -152,10 +157,16 @@ impl Changing {
             self.fruitless = 0;
             self.waited = Duration::ZERO;
             self.failures += 1;
-            let too_many = self.failures >= TOO_MANY && self.failures > FOR_EACH_SUCCESS * self.successes;
+            let fewer = u64::from(self.rare);
+            let too_many =
+                self.failures >= TOO_MANY - fewer && self.failures > FOR_EACH_SUCCESS * self.successes;
             self.care = match self.care {
                 Care::Usual if too_many && late => Care::Trying(self.first_to_go(), 0),
-                Care::Trying(less, failures) if failures + 1 < ENOUGH => {
+                // That one run succeeded was luck.
+                Care::Gentle(Less::Flow) if too_many && late && self.may_change_mode => {
+                    Care::Trying(Less::FlowAndStops, 0)
+                }
+                Care::Trying(less, failures) if failures + 1 < ENOUGH - fewer => {
                     self.care = Care::Trying(less, failures + 1);
                     return None;
                 }
@@ -171,6 +182,8 @@ impl Changing {
         }
         if let Care::Trying(less, _) = self.care {
             self.care = Care::Gentle(less);
+            // What the tracking did before says nothing about how it is now.
+            (self.failures, self.successes) = (0, 0);
         }
         self.successes += 1;
         self.fruitless += 1;
@@ -229,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_program_that_only_fails_while_tracked_is_tracked_less() {
-        let mut changing = Changing::new(Mode::Exact, true, true, 5);
+        let mut changing = Changing::new(Mode::Exact, true, true, 1);
         assert_eq!(changing.after(true, LONG, true), None);
         assert_eq!(changing.after(false, LONG, true), None);
         assert!((0..3).all(|_| changing.after(true, LONG, true).is_none()));
@@ -247,6 +260,34 @@ mod tests {
         assert_eq!(changing.after(false, LONG, true), None);
         assert!((0..9).all(|_| changing.after(true, LONG, true).is_none()));
         assert_eq!((changing.now().flow, changing.now().mode), (false, Mode::Observe));
+    }
+
+    #[test]
+    fn a_rare_failure_that_comes_twice_in_a_row_is_suspected_at_once() {
+        let mut changing = Changing::new(Mode::Exact, true, true, RARE);
+        let mut conditions = Vec::new();
+        for _ in 0..4 {
+            changing.after(true, LONG, true);
+            conditions.push((changing.now().flow, changing.now().mode));
+        }
+        let expected = [
+            (true, Mode::Exact),
+            (false, Mode::Exact),
+            (false, Mode::Observe),
+            (true, Mode::Exact),
+        ];
+        assert_eq!(conditions, expected);
+    }
+
+    #[test]
+    fn one_success_without_control_flow_is_not_enough() {
+        let mut changing = Changing::new(Mode::Exact, true, true, 1);
+        (0..TOO_MANY).for_each(|_| _ = changing.after(true, LONG, true));
+        assert!(!changing.now().flow);
+        changing.after(false, LONG, true);
+        let changed = (1..).find(|_| changing.after(true, LONG, true).is_some());
+        assert_eq!(changed, Some(FOR_EACH_SUCCESS + 1));
+        assert_eq!(changing.now().mode, Mode::Observe);
     }
 
     #[test]

@@ -136,12 +136,16 @@ impl Inquire<'_> {
                         .say(&format!("another failure, left alone: {other}"));
                 }
             }
-            let changed = changing.after(
-                taken.is_failure(),
-                tracked.outcome.elapsed,
-                may_be_late(&tracked.record, inquiry.is_deadlock()),
-            );
-            if let Some((why, conditions)) = changed {
+            // Another failure is neither: a program that fails differently when it is tracked does not succeed.
+            let counts = !matches!(taken, Taken::OtherFailure(_) | Taken::Nothing);
+            let changed = counts.then(|| {
+                changing.after(
+                    taken.is_failure(),
+                    tracked.outcome.elapsed,
+                    may_be_late(&tracked.record, inquiry.is_deadlock()),
+                )
+            });
+            if let Some((why, conditions)) = changed.flatten() {
                 load = conditions.loaded.then(Load::start);
                 let because = match why {
                     Change::Fruitless => "the failure does not recur",
