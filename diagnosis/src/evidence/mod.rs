@@ -360,6 +360,13 @@ impl Evidence {
         })
     }
 
+    /// Whether a write leaves anything else than zero, as far as one can tell.
+    #[must_use]
+    pub(crate) fn fills(&self, location: LocationId, writer: &Actor) -> bool {
+        let left = self.wrote.get(&(location, writer.clone()));
+        left.is_none_or(|values| values.other || !values.zero)
+    }
+
     /// Whether any tracked run executed the statement.
     #[must_use]
     pub fn executed(&self, statement: StatementId) -> bool {
@@ -374,7 +381,10 @@ impl Evidence {
 
 /// Whether a predictor is about several accesses, of which a run that began to watch late may have missed one.
 fn is_interleaving(predictor: &Predictor) -> bool {
-    matches!(predictor, Predictor::Order { .. } | Predictor::Atomicity { .. })
+    matches!(
+        predictor,
+        Predictor::Order { .. } | Predictor::Atomicity { .. } | Predictor::Torn { .. }
+    )
 }
 
 fn began_late(run: &Run, predictor: &Predictor) -> bool {

@@ -146,7 +146,10 @@ fn is_late(run: &Run, predictor: &Predictor) -> bool {
 
 /// Whether complete runs of both kinds watched the locations of an interleaving from the start on.
 fn others_know(runs: &[Run], predictor: &Predictor) -> bool {
-    let interleaving = matches!(predictor, Predictor::Order { .. } | Predictor::Atomicity { .. });
+    let interleaving = matches!(
+        predictor,
+        Predictor::Order { .. } | Predictor::Atomicity { .. } | Predictor::Torn { .. }
+    );
     let early = |run: &&Run| {
         let locations = predictor.locations();
         let watched = locations.iter().all(|location| run.watched.contains(location));

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::accesses::Touch;
 use super::cycle::{Deadlock, Told};
 use super::interleaving::{Found, Pass};
-use super::{Actor, OrderPattern, Predictor, Role, accesses, cycle, values};
+use super::{Actor, OrderPattern, Predictor, Role, accesses, cycle, torn, values};
 use crate::run::{Catalogue, LocationId, Run, StatementId, ThreadIx, What};
 
 /// Statements of one address whose order among one another is remembered.
@@ -154,6 +154,7 @@ fn look(
         }
         .run(list, out);
     }
+    torn::find(touches, &roles.of, out);
     values::find(catalogue, run, &roles.of, out);
     cycle::find(catalogue, run, touches, &roles.of, out);
     for (event, happened) in run.events.iter().enumerate() {

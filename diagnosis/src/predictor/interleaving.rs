@@ -30,6 +30,8 @@ pub(crate) struct Pass<'a> {
 #[derive(Default)]
 struct State {
     last_write: Option<Touch>,
+    /// A write left something else than zero.
+    filled: bool,
     reads_since: Vec<Touch>,
     last_of: HashMap<ThreadIx, Touch>,
     recent: Vec<Touch>,
@@ -86,7 +88,14 @@ impl Pass<'_> {
                 emit(OrderPattern::Ww, write);
             }
         }
-        if touch.kind.reads() && state.last_write.is_none() && self.from_the_start {
+        // What a constructor or a `memset` leaves is as good as nothing: whoever finds it came before the write that counts.
+        let unwritten = match &state.last_write {
+            None => true,
+            Some(write) => {
+                !state.filled && touch.met() == Some(0) && touch.block.is_none() && write.block.is_none()
+            }
+        };
+        if touch.kind.reads() && unwritten && self.from_the_start {
             let unwritten = Predictor::Unwritten {
                 location: self.location,
                 read: self.actor(touch),
@@ -160,6 +169,7 @@ impl State {
 
     fn after(&mut self, touch: &Touch) {
         if touch.kind.writes() {
+            self.filled |= touch.value != Some(0);
             self.last_write = Some(*touch);
             self.reads_since.clear();
         } else {

@@ -8,11 +8,14 @@
 //!
 //! - `WR`: a read returned what another thread had written last. `RW`: the next write after a read is another
 //!   thread's. `WW`: a write was replaced by another thread's before anybody had read it.
-//! - `-R`: a read that no write of this run came before. It says something only if another thread's write does in
-//!   successful runs; whether it does, the evidence knows.
+//! - `-R`: a read that no write of this run came before, or that met zero where nothing else had been written. It says
+//!   something only if another thread's write does come before it in successful runs; whether it does, the evidence knows.
 //! - `RWR`, `WWR`, `RWW`, `WRW`: two accesses of one thread that follow one another, with another thread's between.
 //!   Where the other's is a write, it must have shown: a second access that met the value that the first left was not
 //!   disturbed.
+//! - `WRR`: a thread read two locations; what it read of the one another thread had written last, and since that write nobody
+//!   had written the other one. It says something only if such a write does come in between in successful runs: then the
+//!   two belong together, and the thread saw half of a change.
 //! - `deadlock`: threads of a hanging run each wait for what the next one of them has, or one waits for what a thread has that is
 //!   over, or that waits for a signal. Who waits where is what tells it from others; where each got what it has is not known of
 //!   every run, and added when all runs are looked at.
@@ -30,6 +33,7 @@ pub mod extract;
 mod interleaving;
 #[cfg(test)]
 mod tests;
+mod torn;
 mod values;
 
 use std::borrow::Cow;
@@ -106,6 +110,21 @@ pub enum Predictor<R = Role> {
         between: Actor<R>,
         /// The second of the pair.
         second: Actor<R>,
+    },
+    /// `WRR`.
+    Torn {
+        /// What had been written.
+        changed: LocationId,
+        /// What had not since.
+        kept: LocationId,
+        /// The other thread's write.
+        write: Actor<R>,
+        /// The read that returned it.
+        fresh: Actor<R>,
+        /// The read of what belongs to it.
+        stale: Actor<R>,
+        /// Whether this one came first.
+        stale_first: bool,
     },
     /// Threads that wait for one another.
     Deadlock {
@@ -234,7 +253,7 @@ impl<R> Predictor<R> {
             Self::Branch { .. } => PredictorKind::Branch,
             Self::Value { .. } => PredictorKind::Value,
             Self::Unwritten { .. } | Self::Order { .. } | Self::Deadlock { .. } => PredictorKind::Order,
-            Self::Atomicity { .. } => PredictorKind::Atomicity,
+            Self::Atomicity { .. } | Self::Torn { .. } => PredictorKind::Atomicity,
         }
     }
 
@@ -246,6 +265,7 @@ impl<R> Predictor<R> {
             Self::Unwritten { .. } => Some("-R"),
             Self::Order { pattern, .. } => Some(pattern.name()),
             Self::Atomicity { pattern, .. } => Some(pattern.name()),
+            Self::Torn { .. } => Some("WRR"),
             Self::Deadlock { .. } => Some("deadlock"),
         }
     }
@@ -259,6 +279,7 @@ impl<R> Predictor<R> {
             | Self::Unwritten { location, .. }
             | Self::Order { location, .. }
             | Self::Atomicity { location, .. } => vec![*location],
+            Self::Torn { changed, kept, .. } => vec![*changed, *kept],
             Self::Deadlock { waits, .. } => waits.iter().filter_map(|wait| wait.location).collect(),
         }
     }
@@ -305,6 +326,24 @@ impl<R> Predictor<R> {
                     (between, Some(*location), Some(b)),
                     (second, Some(*location), Some(c)),
                 ]
+            }
+            Self::Torn {
+                changed,
+                kept,
+                write,
+                fresh,
+                stale,
+                stale_first,
+            } => {
+                let mut reads = [
+                    (fresh, Some(*changed), Some(Read)),
+                    (stale, Some(*kept), Some(Read)),
+                ];
+                if *stale_first {
+                    reads.reverse();
+                }
+                let [first, second] = reads;
+                vec![(write, Some(*changed), Some(Write)), first, second]
             }
             Self::Deadlock { waits, .. } => {
                 let held = waits
@@ -366,6 +405,21 @@ impl<R> Predictor<R> {
                 first: actor(first),
                 between: actor(between),
                 second: actor(second),
+            },
+            Self::Torn {
+                changed,
+                kept,
+                write,
+                fresh,
+                stale,
+                stale_first,
+            } => Predictor::Torn {
+                changed: *changed,
+                kept: *kept,
+                write: actor(write),
+                fresh: actor(fresh),
+                stale: actor(stale),
+                stale_first: *stale_first,
             },
             Self::Deadlock { waits, ending } => Predictor::Deadlock {
                 waits: waits

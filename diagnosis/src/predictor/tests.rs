@@ -86,7 +86,11 @@ fn by_definition(run: &Run) -> BTreeMap<Predictor, bool> {
             *all.entry(predictor).or_default() |= certain;
         };
         for (j, second) in list.iter().enumerate() {
-            if second.kind.reads() && !list[..j].iter().any(|touch| touch.kind.writes()) {
+            let mut writes = list[..j].iter().filter(|touch| touch.kind.writes());
+            let last = writes.clone().next_back();
+            let blank = writes.all(|write| write.value == Some(0))
+                && (second.met(), second.block, last.and_then(|write| write.block)) == (Some(0), None, None);
+            if second.kind.reads() && (last.is_none() || blank) {
                 let read = actor(second);
                 add(Predictor::Unwritten { location, read }, &[second]);
             }
@@ -153,13 +157,58 @@ fn by_definition(run: &Run) -> BTreeMap<Predictor, bool> {
     all
 }
 
+/// Whether a thread read both locations, each at one of its addresses, and nobody had written the one since another thread's
+/// last write to the other.
+fn is_torn(run: &Run, predictor: &Predictor) -> bool {
+    let lists = by_address(run);
+    let Predictor::Torn {
+        changed,
+        kept,
+        write,
+        fresh,
+        stale,
+        stale_first,
+    } = predictor
+    else {
+        return false;
+    };
+    let is = |touch: &Touch, actor: &Actor| {
+        touch.statement == actor.statement && ROLES[touch.thread.0 as usize] == &*actor.role
+    };
+    let reads = |location: &LocationId, actor: &Actor| {
+        let of = lists.iter().filter(|((at, _), _)| at == location);
+        let touches = of.flat_map(|(_, list)| list.iter().map(move |touch| (list.clone(), *touch)));
+        let found: Vec<(Vec<Touch>, Touch)> = touches
+            .filter(|(_, touch)| touch.kind.reads() && is(touch, actor))
+            .collect();
+        found
+    };
+    let last_write = |list: &[Touch], before: &Touch| {
+        let earlier = list.iter().filter(|touch| touch.event < before.event);
+        earlier.copied().rfind(|touch| touch.kind.writes())
+    };
+    reads(changed, fresh).iter().any(|(list, new)| {
+        let Some(made) = last_write(list, new).filter(|made| is(made, write)) else {
+            return false;
+        };
+        reads(kept, stale).iter().any(|(list, old)| {
+            let before = last_write(list, old);
+            (old.event < new.event) == *stale_first
+                && (old.thread, made.thread == new.thread) == (new.thread, false)
+                && before.is_none_or(|before| before.event < made.event)
+        })
+    })
+}
+
 proptest! {
     #[test]
     fn patterns_are_what_their_definitions_say(list in accesses()) {
         let run = run_of(&list);
         let observation = observe(&catalogue(), &run);
         let expected = by_definition(&run);
-        let interleaving = |predictor: &&Predictor| predictor.pattern().is_some();
+        let interleaving = |predictor: &&Predictor| {
+            predictor.pattern().is_some() && !matches!(predictor, Predictor::Torn { .. })
+        };
         for predictor in observation.held.keys().filter(interleaving) {
             prop_assert_eq!(expected.get(predictor), Some(&true), "{:?}", predictor);
         }
@@ -168,6 +217,10 @@ proptest! {
             let unknown = observation.unknown.contains(predictor);
             prop_assert!(held || unknown, "{:?}", predictor);
             prop_assert!(*certain || unknown, "{:?}", predictor);
+        }
+        let torn = |predictor: &&Predictor| matches!(predictor, Predictor::Torn { .. });
+        for predictor in observation.held.keys().filter(torn) {
+            prop_assert!(is_torn(&run, predictor), "{:?}", predictor);
         }
         prop_assert!(observation.unknown.iter().all(|predictor| !observation.held.contains_key(predictor)));
     }
@@ -270,6 +323,17 @@ fn what_was_armed_late_says_nothing_about_the_first_read() {
     assert_eq!(held(&lab, &run), ["-R 2"]);
     run.late = run.watched.clone();
     assert!(held(&lab, &run).is_empty());
+}
+
+#[test]
+fn what_was_made_empty_is_unwritten_until_it_is_filled() {
+    let mut lab = Lab::new(&[('a', "main"), ('b', "worker")], &[("p", Shape::Pointer)]);
+    let early = lab.success("a:W1=0 b:R2=0 a:W3=7");
+    assert!(held(&lab, &early).contains(&"-R 2".to_owned()));
+    for other in ["a:W1=0 a:W3=7 b:R2=7", "a:W3=7 a:W4=0 b:R2=0"] {
+        let run = lab.success(other);
+        assert!(!held(&lab, &run).contains(&"-R 2".to_owned()), "{other}");
+    }
 }
 
 #[test]

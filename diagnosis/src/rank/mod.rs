@@ -10,7 +10,7 @@
 //! something else separates failing runs from successful ones ([`TELLING`]): a bug that shows in two ways has two
 //! predictors, each of which held in some failing runs only. Neither are those that no successful run could have shown,
 //! or few of many ([`SHARE`]), where there are others: that they hold in failing runs alone is not known. (Of what restates
-//! the failure it is.)
+//! the failure it is.) A number that one of several failing runs had is that run's own, and says nothing at all.
 //!
 //! 1. *An explanation over a symptom.* An interleaving explains the failure if successful runs have the same accesses
 //!    in another order: then the order is what made the difference. For an order predictor that is the opposite order.
@@ -18,6 +18,7 @@
 //!    only one of them succeeds, the pair does not matter but the order does, and the order predictor that it contains
 //!    is the explanation: a queue that is destroyed between two uses must not be destroyed before any use.
 //!    Where the other thread's write comes before a pair that begins with a read, the read must have returned it.
+//!    That a thread saw half of a change (`WRR`) explains the failure if successful runs saw the whole.
 //! 2. *Threads over values and branches.* A value and a branch tell what a thread did with what it got.
 //! 3. *The longer pattern over the shorter one.*
 //! 4. *One that shows in the values over one that does not:* its last read returned a value that separates the runs as
@@ -34,9 +35,10 @@
 mod tests;
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use crate::evidence::Evidence;
-use crate::predictor::{Actor, AtomicityPattern, Ending, OrderPattern, Predictor, Test, When};
+use crate::predictor::{Actor, AtomicityPattern, Ending, OrderPattern, Predictor, Role, Test, When};
 use crate::run::{Catalogue, LocationId, Shape, StatementId};
 use crate::sketch::Why;
 use crate::statistics::Counts;
@@ -122,6 +124,7 @@ pub fn rank(catalogue: &Catalogue, evidence: &Evidence, failing: StatementId) ->
         catalogue,
         evidence,
         failing,
+        returned: returned(evidence),
     };
     let mut ranked: Vec<Ranked> = evidence
         .predictors()
@@ -157,12 +160,37 @@ struct Judge<'a> {
     catalogue: &'a Catalogue,
     evidence: &'a Evidence,
     failing: StatementId,
+    /// Reads that returned another thread's write in a successful run, with the kind of that thread.
+    returned: BTreeSet<(LocationId, Actor, Role)>,
+}
+
+/// [`Judge::returned`].
+fn returned(evidence: &Evidence) -> BTreeSet<(LocationId, Actor, Role)> {
+    let returned = evidence.predictors().filter_map(|predictor| match predictor {
+        Predictor::Order {
+            pattern: OrderPattern::Wr,
+            location,
+            first,
+            second,
+        } if evidence.counts(predictor).successful_with > 0 => {
+            Some((*location, second.clone(), first.role.clone()))
+        }
+        _ => None,
+    });
+    returned.collect()
 }
 
 impl Judge<'_> {
     fn standing(&self, predictor: &Predictor) -> Option<Ranked> {
         let counts = self.evidence.counts(predictor);
-        if counts.failing_with == 0 {
+        let number = matches!(
+            predictor,
+            Predictor::Value {
+                test: Test::Is(_),
+                ..
+            }
+        );
+        if counts.failing_with == 0 || number && counts.failing_with == 1 && counts.failing > 1 {
             return None;
         }
         if let Predictor::Unwritten { location, read } = predictor
@@ -171,8 +199,15 @@ impl Judge<'_> {
             return None;
         }
         let explains = self.explains(predictor);
+        if matches!(predictor, Predictor::Torn { .. }) && !explains {
+            return None;
+        }
         let length = match predictor {
-            Predictor::Branch { .. } | Predictor::Value { .. } | Predictor::Unwritten { .. } => 1,
+            // Of two locations only where one alone does not tell.
+            Predictor::Torn { .. }
+            | Predictor::Branch { .. }
+            | Predictor::Value { .. }
+            | Predictor::Unwritten { .. } => 1,
             Predictor::Order { .. } => 2,
             Predictor::Atomicity { .. } => 3,
             Predictor::Deadlock { waits, .. } => 2 * waits.len().max(2),
@@ -229,6 +264,14 @@ impl Judge<'_> {
             Predictor::Unwritten { .. } => true,
             // Why the last one waits may be another story.
             Predictor::Deadlock { ending, .. } => *ending != Ending::Elsewhere,
+            Predictor::Torn {
+                changed,
+                kept,
+                write,
+                fresh,
+                stale,
+                ..
+            } => self.returned(*changed, write, fresh) && self.changes_both(*kept, write, stale),
             Predictor::Order {
                 location,
                 first,
@@ -254,6 +297,12 @@ impl Judge<'_> {
     fn returned(&self, location: LocationId, write: &Actor, read: &Actor) -> bool {
         let wr = order(OrderPattern::Wr, location, write, read);
         self.evidence.counts(&wr).successful_with > 0
+    }
+
+    /// Whether in a successful run a read returned what threads of the kind that makes a write had written.
+    fn changes_both(&self, location: LocationId, write: &Actor, read: &Actor) -> bool {
+        self.returned
+            .contains(&(location, read.clone(), write.role.clone()))
     }
 
     /// The other threads' writes that a read returns in successful runs.
@@ -309,7 +358,8 @@ pub fn expected_writes(evidence: &Evidence, location: LocationId, read: &Actor) 
                 first,
                 second,
             } if *at == location && second == read => {
-                (evidence.counts(predictor).successful_with > 0).then(|| first.clone())
+                let returned = evidence.counts(predictor).successful_with > 0;
+                (returned && evidence.fills(location, first)).then(|| first.clone())
             }
             _ => None,
         })

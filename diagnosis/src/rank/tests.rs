@@ -60,6 +60,71 @@ fn what_came_before_the_watch_does_not_speak_against_a_cause() {
     assert_ne!(first(&mut lab, &runs), "WR 26 14");
 }
 
+/// Settings are made with nothing in them (23), and everybody can see them before they are loaded (38).
+#[test]
+fn a_use_before_what_was_made_empty_is_filled_came_too_early() {
+    let mut lab = Lab::new(
+        &[('a', "serve"), ('b', "serve")],
+        &[("this->limits", Shape::Pointer)],
+    );
+    let runs = [
+        lab.success("a:W23=0 a:W38=7 b:R43=7"),
+        lab.failure("a:W23=0 b:R43=0", 'b', &[43, 75]),
+        lab.success("b:W23=0 b:W38=7 a:R43=7"),
+        lab.failure("b:W23=0 a:R43=0", 'a', &[43, 75]),
+    ];
+    assert_eq!(first(&mut lab, &runs), "-R 43");
+}
+
+/// A letter is put into a box (28) that somebody looked into before (43), who then sleeps and is not woken. Now and then he sleeps
+/// early enough; the number that a handle has is another one in every run.
+#[test]
+fn a_number_that_one_failing_run_had_is_no_cause() {
+    let mut lab = Lab::new(
+        &[('m', "main"), ('f', "feeder"), ('p', "printer")],
+        &[("box.letters", Shape::Signed), ("handle", Shape::Unsigned)],
+    );
+    let mut runs = Vec::new();
+    for number in 0..4 {
+        let handle = 1000 + number;
+        runs.push(lab.failure(&format!("m:R71={handle}@handle p:R43=0 f:W28=1"), 'p', &[46]));
+        runs.push(lab.success(&format!("m:R71={}@handle p:R43=0 f:W28=1", handle + 100)));
+        runs.push(lab.success(&format!("m:R71={}@handle f:W28=1 p:R43=1", handle + 200)));
+    }
+    assert_eq!(first(&mut lab, &runs), "RW 43 28");
+    let (_, ranked) = lab.rank(&runs);
+    assert!(ranked.iter().all(|ranked| !lab.describe(ranked).contains("71")));
+}
+
+/// Width (29) and height (31) are changed one after the other, twice; what they have in common holds before and after. Neither of
+/// them alone tells: each is read (47, 48) before and after each of its writes in successful runs, too.
+#[test]
+fn half_of_a_change_is_seen_where_one_variable_does_not_tell() {
+    let mut lab = Lab::new(
+        &[('w', "resizer"), ('r', "recorder")],
+        &[("width", Shape::Signed), ("height", Shape::Signed)],
+    );
+    let resize = |width, height| format!("w:W29={width}@width w:W31={height}@height");
+    let look = |width, height| format!("r:R47={width}@width r:R48={height}@height");
+    let (one, two) = (resize(40, 50), resize(80, 25));
+    let runs = [
+        lab.success(&format!("{} {one} {two} {}", look(80, 25), look(80, 25))),
+        lab.failure(
+            &format!("{} w:W29=40@width {}", look(80, 25), look(40, 25)),
+            'r',
+            &[50],
+        ),
+        lab.success(&format!("{one} {} {two} {}", look(40, 50), look(80, 25))),
+        lab.failure(
+            &format!("{one} {} w:W29=80@width {}", look(40, 50), look(80, 50)),
+            'r',
+            &[50],
+        ),
+        lab.success(&format!("{one} {two} {}", look(80, 25))),
+    ];
+    assert_eq!(first(&mut lab, &runs), "WRR 29 47 48");
+}
+
 /// A monitor checks (60) and uses (63) what a session sets (83) and clears (86). Clearing before the check and after the
 /// use both go well.
 #[test]

@@ -246,6 +246,10 @@ fn accesses(sketch: &Sketch, predictor: &Predictor) -> Phrase {
             .text(format!("{reader} read "))
             .variable(variable)
             .text(format!(" between two writes of {writer}")),
+        ("WRR", [writer, reader, _]) => say()
+            .text(format!("{reader} read "))
+            .variable(variable)
+            .text(format!(" when {writer} had changed only a part of them")),
         (DEADLOCK, [_, ..]) => deadlock::phrase(predictor, variable),
         _ => say()
             .text(format!("{} accessed ", who.join(", ")))
