@@ -17,7 +17,7 @@ use crate::predictor::Predictor;
 use crate::rank::{Ranked, expected_writes, rank};
 use crate::reading::{self, Cataloguer, Reading};
 use crate::record::{RunEnd, RunRecord};
-use crate::run::{LocationId, Run, StatementId};
+use crate::run::{BranchId, LocationId, Run, StatementId};
 use crate::sketch::{Backends, Sketch};
 use crate::supplied::supplied;
 use crate::tracking::{Assignment, Promising, Tracking};
@@ -303,6 +303,9 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         let best = self.ranked.first().map(|best| best.predictor.locations());
         self.tracking
             .look_for_givers(&best.unwrap_or_default(), &mut self.catalogue);
+        if let Some(branch) = self.best_branch() {
+            self.tracking.look_for_tested(branch, &mut self.catalogue);
+        }
         if failed {
             self.tracking.learn(record);
             self.join(writers.into_iter().chain(failed_at).collect());
@@ -368,6 +371,14 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         pcs.collect()
     }
 
+    /// The branch that the best predictor is about, if it is about one.
+    fn best_branch(&self) -> Option<BranchId> {
+        match self.ranked.first().map(|best| &best.predictor) {
+            Some(Predictor::Branch { branch, .. }) => Some(*branch),
+            _ => None,
+        }
+    }
+
     /// What is known now.
     #[must_use]
     pub fn sketch(&self) -> Sketch {
@@ -376,6 +387,9 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         let here = |run: &&Run| run.failed.is_some_and(|failed| failed.statement == self.failing);
         let shown = representative(catalogue, &self.ranked, self.failing_runs.iter().filter(here));
         let run = shown.or_else(|| representative(catalogue, &self.ranked, &self.failing_runs));
+        let tested = self
+            .best_branch()
+            .map_or(&[][..], |branch| self.tracking.tested(branch));
         let best = self.ranked.first().into_iter();
         let locations = best.flat_map(|best| best.predictor.locations());
         let locations: Vec<LocationId> = locations.collect();
@@ -389,6 +403,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             catalogue,
             givers: givers.collect(),
             arguments: arguments.collect(),
+            tested: tested.to_vec(),
             evidence: &self.evidence,
             ranked: &self.ranked,
             run,

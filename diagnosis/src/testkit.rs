@@ -18,6 +18,8 @@ use crate::sketch::Why;
 /// A program's lines, locations and threads.
 pub(crate) struct Lab {
     pub catalogue: Catalogue,
+    /// What the branch of the best predictor tests.
+    pub tested: Vec<StatementId>,
     lines: BTreeMap<u32, StatementId>,
     branches: BTreeMap<u32, BranchId>,
     names: Vec<String>,
@@ -38,6 +40,7 @@ impl Lab {
                 locations: locations.iter().map(info).collect(),
                 ..Catalogue::default()
             },
+            tested: Vec::new(),
             lines: BTreeMap::new(),
             branches: BTreeMap::new(),
             names: locations.iter().map(|(name, _)| (*name).to_owned()).collect(),

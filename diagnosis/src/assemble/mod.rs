@@ -47,6 +47,8 @@ pub struct Subject<'a> {
     pub givers: Vec<Giving>,
     /// Where threads take these pointers as their arguments, and the compiler made no code of it.
     pub arguments: Vec<StatementId>,
+    /// What made the value that the best predictor's branch tests, in the function of the branch.
+    pub tested: Vec<StatementId>,
     /// The ranking of `evidence`.
     pub ranked: &'a [Ranked],
     /// The failing run to show: see [`representative`]. Without one, the sketch is that of the slice.
@@ -146,11 +148,12 @@ pub fn assemble(subject: Subject<'_>) -> Sketch {
     let mut notes = notes(&subject);
     let (threads, steps) = match subject.run {
         Some(run) => {
-            let pointers = select::Pointers {
+            let origins = select::Origins {
                 givers: &subject.givers,
                 arguments: &subject.arguments,
+                tested: &subject.tested,
             };
-            let shown = select::select(subject.catalogue, subject.evidence, ranked, pointers, run);
+            let shown = select::select(subject.catalogue, subject.evidence, ranked, origins, run);
             place::place(subject.catalogue, run, shown)
         }
         None => {

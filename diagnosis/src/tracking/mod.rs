@@ -9,6 +9,7 @@ mod given_up;
 mod givers;
 mod locks;
 mod provenance;
+mod tested;
 mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,13 +31,14 @@ use crate::assemble::Giving;
 use crate::fixed::Fixed;
 use crate::reading::Cataloguer;
 use crate::record::{RunEnd, RunRecord, WatchedRecord};
-use crate::run::{Because, LocationId, SlicePlace, StatementId};
+use crate::run::{Because, BranchId, LocationId, SlicePlace, StatementId};
 use crate::sketch::Why;
 pub use allocators::{Allocator, SizeArgument};
 use given_up::{Access, GivenUp};
 use givers::Givers;
 use locks::Locks;
 use provenance::Provenance;
+use tested::Tested;
 
 /// Debug registers of a processor.
 const REGISTERS: usize = 4;
@@ -97,6 +99,7 @@ pub struct Tracking<'p, 'a> {
     /// Library functions that accessed what was watched.
     library: BTreeSet<FunctionRef>,
     givers: Givers,
+    tested: Tested,
     provenance: Provenance,
     /// Empty where nobody may look at them.
     allocators: Vec<Allocator>,
@@ -167,6 +170,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
             library: BTreeSet::new(),
             givers: Givers::default(),
             locks: Locks::default(),
+            tested: Tested::default(),
             provenance: Provenance::default(),
             allocators: allocators::allocators(program),
         }
@@ -368,6 +372,17 @@ impl<'p, 'a> Tracking<'p, 'a> {
         let sites = sites.filter_map(|&site| planned.plan.watch_sites.get(site));
         let kept: BTreeSet<Access> = sites.map(|site| self.access(site)).collect();
         self.given_up.spare_busiest(|access| kept.contains(access))
+    }
+
+    /// Finds out what makes the value that a branch tests.
+    pub fn look_for_tested(&mut self, branch: BranchId, catalogue: &mut Cataloguer) {
+        self.tested.look_for(branch, self.program, catalogue);
+    }
+
+    /// What makes it, as far as somebody looked for it.
+    #[must_use]
+    pub fn tested(&self, branch: BranchId) -> &[StatementId] {
+        self.tested.of(branch)
     }
 
     /// Finds out where the pointers come from behind which locations are.

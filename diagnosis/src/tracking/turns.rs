@@ -17,8 +17,8 @@ const REGISTER_BYTES: u32 = 8;
 const ENOUGH: u32 = 3;
 
 impl Tracking<'_, '_> {
-    /// The locations that a run watches: what the best explanation is about, or else the nearest that are not known well
-    /// enough; which of the others follows from its number.
+    /// The locations that a run watches: what the best explanation is about, with what the failing statement accesses, or else
+    /// the nearest that are not known well enough; which of the others follows from its number.
     pub(super) fn chosen(
         &self,
         planned: &Planned,
@@ -27,11 +27,14 @@ impl Tracking<'_, '_> {
         catalogue: &mut Cataloguer,
     ) -> Vec<(WatchedRecord, WatchSpec)> {
         let mut wanted = self.locations_of(planned, promising, catalogue);
-        if wanted.is_empty() {
-            wanted = self.nearest(planned);
-        }
         let locks: Vec<_> = self.locks.watches(&self.given_up).collect();
         let together = |taken: &[usize]| self.registers_of(planned, taken, &locks);
+        if wanted.is_empty() {
+            wanted = self.nearest(planned);
+        } else {
+            let failing = self.of_the_failing_statement(planned, catalogue);
+            wanted = with_room_left(wanted, failing, together);
+        }
         let mut taken = planned.rotation.of_run_with(run, &wanted, together);
         // A lock that is found where it is taken may be one of many, and each takes a register: every other run leaves them to locks.
         let locking = self.locking(planned, catalogue);
@@ -92,6 +95,23 @@ impl Tracking<'_, '_> {
         let locking = locations.filter(|(_, armed)| armed.spec.len == locks::WIDTH);
         let locking = locking.filter(|(_, armed)| armed.sites.first().is_some_and(takes));
         locking.map(|(number, _)| number).collect()
+    }
+
+    /// What the failing statement accesses: what it met there is how the failing thread learns of the race.
+    fn of_the_failing_statement(&self, planned: &Planned, catalogue: &Cataloguer) -> Vec<usize> {
+        let failing = self.statements.first().copied();
+        let locations = planned.armament.locations.iter().enumerate();
+        let accessed = locations.filter(|(_, armed)| {
+            let mut sites = armed
+                .sites
+                .iter()
+                .filter_map(|&site| planned.plan.watch_sites.get(site));
+            sites.any(|site| {
+                let hopeless = self.given_up.contains(&self.access(site));
+                !hopeless && catalogue.number_at(site.access, self.program) == failing
+            })
+        });
+        accessed.map(|(number, _)| number).collect()
     }
 
     /// The nearest locations that too few failing runs have watched: most often it is one of them.
@@ -169,6 +189,24 @@ impl Tracking<'_, '_> {
     }
 }
 
+/// Adds locations to those that every run is to watch, as long as the others have a register to take turns at.
+fn with_room_left(
+    mut wanted: Vec<usize>,
+    more: Vec<usize>,
+    together: impl Fn(&[usize]) -> usize,
+) -> Vec<usize> {
+    for number in more {
+        if wanted.contains(&number) {
+            continue;
+        }
+        wanted.push(number);
+        if together(&wanted) >= REGISTERS {
+            wanted.pop();
+        }
+    }
+    wanted
+}
+
 /// The first locations of which too little is known, for half of the registers: the others take turns at the rest. A
 /// location is the registers that it takes, and whether enough is known.
 fn first_unknown(locations: impl Iterator<Item = (usize, bool)>) -> Vec<usize> {
@@ -188,7 +226,19 @@ fn registers(spec: &WatchSpec) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::first_unknown;
+    use super::{first_unknown, with_room_left};
+
+    #[test]
+    fn what_the_failing_statement_accesses_leaves_a_register_to_the_others() {
+        let with = |wanted: &[usize], more: &[usize]| {
+            with_room_left(wanted.to_vec(), more.to_vec(), |taken| taken.iter().sum())
+        };
+        // A location takes as many registers as its number is.
+        assert_eq!(with(&[1], &[2]), [1, 2]);
+        assert_eq!(with(&[1], &[1, 3]), [1], "three more are too many");
+        assert_eq!(with(&[2], &[2, 1]), [2, 1]);
+        assert_eq!(with(&[4], &[1]), [4]);
+    }
 
     #[test]
     fn the_nearest_of_which_too_little_is_known_have_half_of_the_registers() {

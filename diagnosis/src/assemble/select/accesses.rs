@@ -111,19 +111,21 @@ impl Selection<'_> {
         }
     }
 
-    /// Rule 5 for the best predictor's branch: what made the value that it tests, in the same function.
-    pub(super) fn what_is_tested(&mut self, branch: BranchId, failing: Option<ThreadIx>) {
+    /// Rule 5 for the best predictor's branch: what made the value that it tests.
+    pub(super) fn what_is_tested(
+        &mut self,
+        branch: BranchId,
+        failing: Option<ThreadIx>,
+        tested: &[StatementId],
+    ) {
         let (Some(thread), Some(info)) = (failing, self.catalogue.branches.get(branch.0 as usize)) else {
             return;
         };
         let test = info.statement;
-        for statement in self.statements() {
-            let tested = self
-                .because(statement)
-                .is_some_and(|because| because.of == test && because.why == Why::Data);
-            if tested && self.has(thread, test) && self.function(statement) == self.function(test) {
-                self.take(thread, statement, Some(test));
-            }
+        if self.has(thread, test) {
+            tested
+                .iter()
+                .for_each(|&made| self.take(thread, made, Some(test)));
         }
     }
 

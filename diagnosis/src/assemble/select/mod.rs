@@ -58,13 +58,15 @@ pub(super) struct Selection<'a> {
     picks: BTreeMap<(ThreadIx, StatementId, Option<usize>), Pick>,
 }
 
-/// Where the pointers come from behind which the memory of the best predictor is.
+/// Where comes from what the best predictor is about, as far as the code tells.
 #[derive(Clone, Copy)]
-pub(super) struct Pointers<'a> {
-    /// What gave them out.
+pub(super) struct Origins<'a> {
+    /// What gave out the pointers behind which its memory is.
     pub givers: &'a [Giving],
-    /// Where threads take them as their arguments, without code.
+    /// Where threads take these as their arguments, without code.
     pub arguments: &'a [StatementId],
+    /// What made the value that its branch tests.
+    pub tested: &'a [StatementId],
 }
 
 /// Chooses the steps of a failing run.
@@ -72,7 +74,7 @@ pub(super) fn select(
     catalogue: &Catalogue,
     evidence: &Evidence,
     ranked: &[Ranked],
-    pointers: Pointers<'_>,
+    origins: Origins<'_>,
     run: &Run,
 ) -> Vec<Pick> {
     let mut selection = Selection {
@@ -98,7 +100,7 @@ pub(super) fn select(
     selection.how_the_failing_thread_learns(failing, &instance);
     selection.connections(failing, across);
     if let Some(Predictor::Branch { branch, .. }) = best.map(|best| &best.predictor) {
-        selection.what_is_tested(*branch, failing);
+        selection.what_is_tested(*branch, failing, origins.tested);
     }
     if !across {
         selection.origins(failing);
@@ -108,9 +110,9 @@ pub(super) fn select(
     let expected = expected.unwrap_or_default();
     let mut roles = best.map(|best| roles(&best.predictor)).unwrap_or_default();
     roles.extend(expected.iter().cloned());
-    selection.creations(roles.clone(), &expected, pointers.arguments);
+    selection.creations(roles.clone(), &expected, origins.arguments);
     selection.calls(failing);
-    selection.where_it_came_from(pointers.givers, across.then_some(&roles));
+    selection.where_it_came_from(origins.givers, across.then_some(&roles));
     selection.fail(failing);
     selection.picks.into_values().collect()
 }
