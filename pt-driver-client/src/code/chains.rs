@@ -2,7 +2,8 @@
 
 use std::hint::select_unpredictable;
 
-use super::blocks::{BlockId, Blocks, End, Hot, Kind, MANY_CALLS, Rest, UNKNOWN, read};
+use super::block::{BlockId, End, Hot, Kind, MANY_CALLS, Rest, UNKNOWN};
+use super::blocks::{Blocks, read};
 use super::index::Free;
 use super::length::{self, Class, Insn};
 use super::lists::MAX_LISTED;

@@ -1,6 +1,6 @@
 //! Which block starts at an address.
 
-use super::blocks::UNKNOWN;
+use super::block::UNKNOWN;
 
 /// A table of the blocks, by where they start.
 #[derive(Debug)]

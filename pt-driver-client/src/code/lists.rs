@@ -1,6 +1,6 @@
 //! Lists of blocks, one behind the other, with room behind the last one.
 
-use super::blocks::BlockId;
+use super::block::BlockId;
 
 /// Chains up to this length are kept as lists.
 pub const MAX_LISTED: usize = 16;

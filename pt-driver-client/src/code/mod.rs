@@ -1,11 +1,14 @@
 //! The traced code.
 //!
 //! - [`image`]: bytes at addresses
-//! - [`length`]: how long an instruction is and where it leads, by the tables of `opcodes`; `quick` knows most
-//! - [`blocks`]: code as blocks that lead to one another, each read once by `chains`; `index` finds the one at an
-//!   address, `lists` has those that follow one another
+//! - [`length`]: how long an instruction is and where it leads, by the tables of `opcodes`; `quick` knows most,
+//!   `careful` all
+//! - [`blocks`]: code as blocks that lead to one another, each read once by `chains`; `block` is what is kept of one,
+//!   `index` finds the one at an address, `lists` has those that follow one another
 
+pub(crate) mod block;
 pub mod blocks;
+mod careful;
 mod chains;
 pub mod image;
 mod index;
@@ -14,5 +17,6 @@ pub(crate) mod lists;
 mod opcodes;
 mod quick;
 
-pub use blocks::{Block, BlockId, Blocks, Exit};
+pub use block::{Block, BlockId, Exit};
+pub use blocks::Blocks;
 pub use image::{Image, ImageError};

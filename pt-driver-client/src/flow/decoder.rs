@@ -5,10 +5,10 @@ use std::ops::Range;
 use super::batch::Batch;
 use super::consumer::{Consumer, Event, Gap, Why};
 use super::memo::Memo;
+use super::pending::Pending;
 use super::returns::{Calls, Returns};
-use super::slow::Pending;
 use super::time::Timeline;
-use crate::code::blocks::UNKNOWN;
+use crate::code::block::UNKNOWN;
 use crate::code::{Blocks, Image};
 use crate::config::{Config, Erratum, Filter};
 use crate::packet::{ExecMode, PSB, Packet, PacketError, next_psb, parse};
@@ -195,7 +195,7 @@ impl<'t> State<'t> {
     /// The packet at an offset, and its length.
     pub fn packet(&self, at: usize) -> Result<(Packet, usize), PacketError> {
         let rest = self.trace.get(at..).unwrap_or_default();
-        match parse(rest, self.pending.items()) {
+        match parse(rest, self.pending.items) {
             // SKD007: the OVF behind a CYC that was cut looks like the rest of it.
             Ok((Packet::Cyc(_), 2)) if self.has(Erratum::Skd007) && rest.get(1..3) == Some(&[0x02, 0xf3]) => {
                 Ok((Packet::Overflow, 3))

@@ -3,7 +3,7 @@
 use super::consumer::{Consumer, Event, Why};
 use super::decoder::{Known, State};
 use super::tip::address;
-use crate::code::blocks::UNKNOWN;
+use crate::code::block::UNKNOWN;
 
 impl Known<'_> {
     /// Decodes up to a packet that is not one of the frequent ones, or to the end.

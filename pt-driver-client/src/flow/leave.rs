@@ -3,7 +3,7 @@
 use super::consumer::{Consumer, Why};
 use super::decoder::{Known, State};
 use crate::code::BlockId;
-use crate::code::blocks::End;
+use crate::code::block::End;
 
 impl Known<'_> {
     /// Everything up to the end of a chain ran.

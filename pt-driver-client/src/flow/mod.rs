@@ -6,8 +6,8 @@
 //! - [`time`]: when that was, from the timing packets
 //! - `fast`: the packets that traces are made of: TNT, TIP, tracing on and off; `tip`: their addresses
 //! - `steps`: from chain to chain by outcomes; `leave`: to the end of a chain
-//! - `slow`: every other packet, and what they bind to; `psb`: where decoding begins; `overflow`: what comes after lost
-//!   packets
+//! - `slow`: every other packet, and what they bind to; `pending`: what they announce; `psb`: where decoding begins;
+//!   `overflow`: what comes after lost packets
 //! - `walk`: through code without packets, to an address
 //! - `batch`: blocks on their way to the consumer
 //! - `memo`: what several outcomes lead to, remembered; `returns`: calls to come back from
@@ -21,6 +21,7 @@ mod leave;
 mod memo;
 mod overflow;
 pub mod parallel;
+mod pending;
 mod psb;
 mod returns;
 mod slow;

@@ -5,7 +5,7 @@
 
 use super::consumer::{Consumer, Event, Gap, Why};
 use super::decoder::{Known, State};
-use super::slow::Pending;
+use super::pending::Pending;
 use crate::config::Erratum;
 use crate::packet::{IpPayload, Packet, PacketError};
 

@@ -1,64 +1,14 @@
 //! Every packet that is not one of the frequent ones, and what it binds to.
 //!
-//! Some packets only announce: a FUP or TIP that follows says where. What is announced waits in [`Pending`].
+//! Some packets only announce: a FUP or TIP that follows says where.
 
 use super::consumer::{Consumer, Event, Part, Why};
 use super::decoder::{Known, State};
 use super::memo::Outcomes;
-use crate::code::blocks::{UNKNOWN, VM_ENTRY_SIZE};
+use crate::code::block::UNKNOWN;
+use crate::code::blocks::VM_ENTRY_SIZE;
 use crate::config::{Config, Erratum};
-use crate::packet::{ExecMode, IpPayload, Packet, PacketError, Tnt};
-
-/// What was announced.
-#[derive(Debug, Default)]
-pub struct Pending {
-    /// The width of code from the next TIP or FUP on.
-    mode: Option<ExecMode>,
-    /// Announced by packets that say that their FUP belongs to them alone.
-    own_fup: bool,
-    /// Announced by packets whose FUP also begins an interrupt.
-    shared_fup: bool,
-    /// A transaction was aborted.
-    aborted: bool,
-    /// A PTWRITE, whose FUP is the instruction itself and not the one after it.
-    ptwrite: bool,
-    /// An MWAIT, whose EXSTOP follows.
-    mwait: bool,
-    /// An interrupt before this instruction: a TIP says where it goes.
-    interrupted: Option<u64>,
-    /// In a block of items: whether they are short.
-    items: Option<bool>,
-}
-
-impl Pending {
-    /// In a block of items: whether they are short.
-    pub fn items(&self) -> Option<bool> {
-        self.items
-    }
-
-    /// The width that was announced, once.
-    pub fn take_mode(&mut self) -> Option<ExecMode> {
-        self.mode.take()
-    }
-
-    /// Nothing was announced.
-    pub fn is_empty(&self) -> bool {
-        let Self {
-            mode: None,
-            own_fup: false,
-            shared_fup: false,
-            aborted: false,
-            ptwrite: false,
-            mwait: false,
-            interrupted: None,
-            items: None,
-        } = self
-        else {
-            return false;
-        };
-        true
-    }
-}
+use crate::packet::{IpPayload, Packet, PacketError, Tnt};
 
 /// Kinds of control-flow events whose FUP, when they do not have one of their own, is an interrupt's.
 const INTERRUPTING: [u8; 8] = [1, 3, 4, 5, 6, 8, 9, 12];

@@ -5,7 +5,7 @@ use super::decoder::{Known, State};
 use super::memo::{Made, NONE_LEFT, Outcomes, POP};
 use super::returns::DEPTH;
 use crate::code::BlockId;
-use crate::code::blocks::{End, UNKNOWN};
+use crate::code::block::{End, UNKNOWN};
 
 /// What a step over outcomes came to.
 struct Stepped {

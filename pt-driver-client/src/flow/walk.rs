@@ -2,7 +2,7 @@
 
 use super::consumer::{Consumer, Part, Why};
 use super::decoder::{Known, State};
-use crate::code::blocks::UNKNOWN;
+use crate::code::block::UNKNOWN;
 use crate::code::{Block, BlockId, Blocks, Exit};
 
 /// What is behind the branch that a walk ends at.

@@ -5,29 +5,9 @@ use failure::image::Registers;
 use super::layout::{At, Layout, ModuleLayout, Role, Walked};
 use super::outcome::{TargetOperand, is_taken, value};
 use super::piece::{Exit, Piece};
+use super::place::Placement;
 use super::suffix;
 use super::writer::{PacketWriter, Written};
-
-/// Where the modules of a layout are in the process: what to add to a link-time address, if it is known.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Placement(pub Vec<Option<u64>>);
-
-impl Placement {
-    fn run(&self, at: At) -> u64 {
-        let bias = self.0.get(at.module).copied().flatten();
-        bias.unwrap_or_default().wrapping_add(at.addr)
-    }
-
-    /// The place in the ranges that a run-time address is.
-    pub fn find(&self, layout: &Layout, addr: u64) -> Option<At> {
-        let mut biases = self.0.iter().enumerate();
-        biases.find_map(|(module, bias)| {
-            let addr = addr.wrapping_sub((*bias)?);
-            layout.modules.get(module)?.pieces.at(addr)?;
-            Some(At { module, addr })
-        })
-    }
-}
 
 /// A hit of a probe.
 #[derive(Clone, Copy, Debug)]

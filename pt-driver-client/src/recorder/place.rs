@@ -6,6 +6,30 @@ use program::{BuildId, FileOffset, LinkAddr, LinkRange, ModuleId, Program};
 use tracee::perf::Mapping;
 use tracee::process::{Module, ModuleMap};
 
+use super::layout::{At, Layout};
+
+/// Where the modules of a layout are in the process: what to add to a link-time address, if it is known.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Placement(pub Vec<Option<u64>>);
+
+impl Placement {
+    /// The run-time address of a place.
+    pub fn run(&self, at: At) -> u64 {
+        let bias = self.0.get(at.module).copied().flatten();
+        bias.unwrap_or_default().wrapping_add(at.addr)
+    }
+
+    /// The place in the ranges that a run-time address is.
+    pub fn find(&self, layout: &Layout, addr: u64) -> Option<At> {
+        let mut biases = self.0.iter().enumerate();
+        biases.find_map(|(module, bias)| {
+            let addr = addr.wrapping_sub((*bias)?);
+            layout.modules.get(module)?.pieces.at(addr)?;
+            Some(At { module, addr })
+        })
+    }
+}
+
 /// What is needed to find a module of the program among those of a process.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {

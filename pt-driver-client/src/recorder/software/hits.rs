@@ -6,8 +6,9 @@ use tracee::run::TrackError;
 
 use super::SoftwarePt;
 use super::live::{Live, follower};
-use crate::recorder::follower::{Placement, ProbeHit};
+use crate::recorder::follower::ProbeHit;
 use crate::recorder::layout::{At, Layout};
+use crate::recorder::place::Placement;
 use crate::recorder::recording::{Missing, What};
 
 impl SoftwarePt {

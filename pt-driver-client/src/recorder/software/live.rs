@@ -8,11 +8,12 @@ use tracee::perf::{Delivery, PerfError, ProbeEnd, ProbeFile, ProbeTarget, Uprobe
 use tracee::process::ModuleMap;
 use tracee::{Pid, Tid};
 
-use crate::recorder::follower::{Follower, Placement};
+use crate::recorder::follower::Follower;
 use crate::recorder::layout::ModuleLayout;
 use crate::recorder::outcome::TargetOperand;
 use crate::recorder::piece::Exit;
 use crate::recorder::place::Known;
+use crate::recorder::place::Placement;
 use crate::recorder::request::RecorderError;
 
 /// What there is while a process is recorded.

@@ -26,10 +26,10 @@ use tracee::run::TrackError;
 
 use self::live::Live;
 use super::clock::Clock;
-use super::follower::Placement;
 use super::layout::Layout;
 use super::piece::Pieces;
 use super::place::Known;
+use super::place::Placement;
 use super::recording::Recording;
 use super::request::{RecorderError, Source};
 
