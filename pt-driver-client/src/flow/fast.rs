@@ -91,9 +91,9 @@ impl Known<'_> {
     }
 }
 
-/// How many zero bytes there are at the start.
+/// How many zero bytes there are at the start: PADs.
 #[inline]
-fn zeros(bytes: &[u8]) -> usize {
+pub(super) fn zeros(bytes: &[u8]) -> usize {
     let (words, _) = bytes.as_chunks::<8>();
     let mut count = 0;
     for word in words {

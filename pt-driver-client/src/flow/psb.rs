@@ -2,6 +2,7 @@
 
 use super::consumer::{Consumer, Event, Why};
 use super::decoder::{Known, State};
+use super::fast::zeros;
 use crate::config::Erratum;
 use crate::packet::{ExecMode, Packet, PacketError};
 
@@ -23,6 +24,8 @@ impl Known<'_> {
         state.position = next;
         state.timeline.psb();
         let overflow = loop {
+            // Much of what belongs to a PSB is PADs.
+            state.position += state.trace.get(state.position..).map_or(0, zeros);
             let (packet, size) = match state.packet(state.position) {
                 Ok(parsed) => parsed,
                 Err(PacketError::End) => {
