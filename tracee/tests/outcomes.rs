@@ -12,6 +12,7 @@ use std::time::Duration;
 use failsketch_tests::facts::marks_of;
 use failsketch_tests::folder::Folder;
 use failure::image::Limits;
+use failure::report::Wanted;
 use failure::resolve::{Waiting, waiting};
 use failure::{FailOn, Failure, FrameOrigin, Kind, Likeness, Signal, Signature};
 use traced::compile;
@@ -282,6 +283,31 @@ fn a_deadlock_is_noticed_before_the_time_is_over() {
         "{:?}",
         found.failure.notes
     );
+}
+
+#[test]
+fn who_waits_for_whom_is_reported() {
+    for options in [&["-O2"][..], &["-O0", "-static"]] {
+        let program = Program::new(options);
+        let outcome = program.run_as(program.launch("hang"), DEFAULT, |options| {
+            options.deadlocks = true
+        });
+        let report = outcome.failure.as_ref().unwrap();
+        let waits = |thread: &failure::report::Thread| Some((thread.id?, thread.wants?));
+        let waits: Vec<(u64, Wanted)> = report.threads.iter().filter_map(waits).collect();
+        let locks = waits.iter().filter_map(|&(thread, wanted)| match wanted {
+            Wanted::Lock { at, holder } => Some((thread, at, holder?)),
+            _ => None,
+        });
+        let locks: Vec<_> = locks.collect();
+        let [(one, first, for_two), (two, second, for_one)] = locks[..] else {
+            panic!("{options:?}: {waits:?}");
+        };
+        assert_eq!((for_one, for_two), (one, two), "{options:?}");
+        assert_ne!(first, second);
+        let joins = |&(thread, wanted): &(u64, Wanted)| thread != one && wanted == Wanted::End { of: one };
+        assert!(waits.iter().any(joins), "{options:?}: {waits:?}");
+    }
 }
 
 #[test]

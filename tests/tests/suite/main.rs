@@ -9,6 +9,7 @@ mod answer;
 mod bad_input;
 mod contract;
 mod damage;
+mod deadlocks;
 mod decode_recorded;
 mod doctor;
 mod flow_events;
