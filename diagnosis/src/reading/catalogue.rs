@@ -280,7 +280,19 @@ fn access_name(watched: &WatchedRecord, program: &Program<'_>) -> Option<AccessN
         addr: watched.access,
     };
     let by_place = || global_name(pc, watched.always_at?, watched.width, program);
-    by_place().or_else(|| name_at(pc, watched.passed, watched.within, watched.width, program))
+    let by_access = || name_at(pc, watched.passed, watched.within, watched.width, program);
+    by_place()
+        .or_else(by_access)
+        .or_else(|| fixed_name(pc, watched, program))
+}
+
+/// The name of what was at a place in a failing run. The next run may find another element there than the access is about: what is one
+/// of many is not named by its place.
+fn fixed_name(pc: Pc, watched: &WatchedRecord, program: &Program<'_>) -> Option<AccessName> {
+    let (module, addr) = watched.fixed.as_ref()?;
+    let here = *module == watched.module;
+    let name = here.then(|| global_name(pc, *addr, watched.width, program))??;
+    (!name.path.contains('[')).then_some(name)
 }
 
 /// The name of a variable that is always at one place: everybody who is passed a pointer to it calls it otherwise.
