@@ -285,6 +285,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             &locks,
             self.program,
             self.tracking.threads(),
+            self.failure.kind == Kind::Hang,
             &mut self.catalogue,
         );
         if let Some(failed) = &mut run.failed {

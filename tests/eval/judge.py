@@ -41,10 +41,17 @@ def is_root(program, predictor):
     if kind in ("sequential", "branch"):
         return is_sequential_root(root, predictor, statements, ours)
     variables = [v.strip() for v in root["variable"].split(",")]
+    named = [v.strip() for v in (predictor.get("variable") or "").split(",")]
+    if kind == "multi" and len(named) > 1:
+        # One about several variables at once: the facts' interleaving, as far as the process lived to see it.
+        shown = {s["at"] for s in program.facts["ideal"]}
+        own = [s for s in root["statements"] if s["at"] in shown]
+        known = all(any(same_variable(v, name) for v in variables) for name in named)
+        return known and is_interleaving(predictor, [place(program, s) for s in own], accesses(own))
     if not any(same_variable(v, predictor.get("variable")) for v in variables):
         return False
     if kind == "multi":
-        # A predictor is about one variable: the part of the facts' interleaving that is about it.
+        # A predictor about one variable: the part of the facts' interleaving that is about it.
         return any(is_interleaving(predictor, *of_variable(program, root, v)) for v in variables
                    if same_variable(v, predictor.get("variable")))
     if predictor["kind"] != kind:

@@ -7,7 +7,7 @@ use super::accesses::Touch;
 use super::cycle::{Deadlock, Told};
 use super::interleaving::{Found, Pass};
 use super::{Actor, OrderPattern, Predictor, Role, accesses, cycle, torn, values};
-use crate::run::{Catalogue, LocationId, Run, StatementId, ThreadIx, What};
+use crate::run::{Catalogue, LocationId, Run, Shape, StatementId, ThreadIx, What};
 
 /// Statements of one address whose order among one another is remembered.
 const ORDERED: usize = 64;
@@ -151,6 +151,7 @@ fn look(
             location: *location,
             roles: &roles.of,
             from_the_start: !run.late.contains(location) && run.incomplete.is_none(),
+            may_be_empty: may_be_empty(catalogue, *location),
         }
         .run(list, out);
     }
@@ -165,6 +166,12 @@ fn look(
             out.found(Predictor::Branch { branch, way, role }, &[event], true);
         }
     }
+}
+
+/// Whether a location can hold nothing: a null pointer, or what a type without a name has for it.
+fn may_be_empty(catalogue: &Catalogue, location: LocationId) -> bool {
+    let info = catalogue.locations.get(location.0 as usize);
+    info.is_none_or(|info| matches!(info.shape, Shape::Pointer | Shape::Unknown))
 }
 
 /// The events of a predictor's last instance in a run, in the order of its pattern.

@@ -25,6 +25,8 @@ pub(crate) struct Pass<'a> {
     pub roles: &'a [u16],
     /// Whether all accesses from the start on are here, so that a first read is one that nothing preceded.
     pub from_the_start: bool,
+    /// Whether zero may stand for what is not there yet: a counter that is zero is one all the same.
+    pub may_be_empty: bool,
 }
 
 #[derive(Default)]
@@ -92,7 +94,8 @@ impl Pass<'_> {
         let unwritten = match &state.last_write {
             None => true,
             Some(write) => {
-                !state.filled && touch.met() == Some(0) && touch.block.is_none() && write.block.is_none()
+                let empty = self.may_be_empty && !state.filled && touch.kind == AccessKind::Read;
+                empty && touch.met() == Some(0) && touch.block.is_none() && write.block.is_none()
             }
         };
         if touch.kind.reads() && unwritten && self.from_the_start {

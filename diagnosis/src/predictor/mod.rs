@@ -8,7 +8,7 @@
 //!
 //! - `WR`: a read returned what another thread had written last. `RW`: the next write after a read is another
 //!   thread's. `WW`: a write was replaced by another thread's before anybody had read it.
-//! - `-R`: a read that no write of this run came before, or that met zero where nothing else had been written. It says
+//! - `-R`: a read that no write of this run came before, or that met null where nothing else had been written. It says
 //!   something only if another thread's write does come before it in successful runs; whether it does, the evidence knows.
 //! - `RWR`, `WWR`, `RWW`, `WRW`: two accesses of one thread that follow one another, with another thread's between.
 //!   Where the other's is a write, it must have shown: a second access that met the value that the first left was not

@@ -24,13 +24,13 @@ fn accesses() -> impl Strategy<Value = Vec<(u32, u32, u32, AccessKind, u64, bool
 }
 
 pub(crate) fn catalogue() -> Catalogue {
-    let location = LocationInfo {
+    let location = |shape| LocationInfo {
         variable: None,
         width: 8,
-        shape: Shape::Unsigned,
+        shape,
     };
     Catalogue {
-        locations: vec![location.clone(), location],
+        locations: vec![location(Shape::Unsigned), location(Shape::Pointer)],
         ..Catalogue::default()
     }
 }
@@ -88,7 +88,9 @@ fn by_definition(run: &Run) -> BTreeMap<Predictor, bool> {
         for (j, second) in list.iter().enumerate() {
             let mut writes = list[..j].iter().filter(|touch| touch.kind.writes());
             let last = writes.clone().next_back();
-            let blank = writes.all(|write| write.value == Some(0))
+            let blank = location == LocationId(1)
+                && second.kind == AccessKind::Read
+                && writes.all(|write| write.value == Some(0))
                 && (second.met(), second.block, last.and_then(|write| write.block)) == (Some(0), None, None);
             if second.kind.reads() && (last.is_none() || blank) {
                 let read = actor(second);
@@ -334,6 +336,10 @@ fn what_was_made_empty_is_unwritten_until_it_is_filled() {
         let run = lab.success(other);
         assert!(!held(&lab, &run).contains(&"-R 2".to_owned()), "{other}");
     }
+    // A sum that is zero is a sum.
+    let mut lab = Lab::new(&[('a', "main"), ('b', "worker")], &[("sum", Shape::Signed)]);
+    let counting = lab.success("a:W1=0 b:R2=0 b:W2=5");
+    assert!(!held(&lab, &counting).contains(&"-R 2".to_owned()));
 }
 
 #[test]

@@ -12,10 +12,10 @@ mod places;
 mod roles;
 mod threads;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use failure::report::Kind;
-use program::{FunctionRef, Pc, Program};
+use program::{FunctionRef, Pc, Program, RunAddr};
 use slicer::threads::ThreadModel;
 
 use crate::record::{HitRecord, RunEnd, RunRecord};
@@ -39,7 +39,8 @@ pub struct Reading {
 }
 
 /// Reads a run. `failing` is the failing statement, for a run that failed, and `locks` the places in its report of the threads
-/// that are in a function that takes a lock; `model` knows what threads start with.
+/// that are in a function that takes a lock; `model` knows what threads start with. Accesses to locks count where the failure is
+/// about them (`locked`).
 #[must_use]
 pub fn read(
     record: &RunRecord,
@@ -47,6 +48,7 @@ pub fn read(
     locks: &BTreeSet<usize>,
     program: &Program<'_>,
     model: &ThreadModel<'_, '_>,
+    locked: bool,
     catalogue: &mut Cataloguer,
 ) -> Reading {
     let places = Places::new(program, &record.modules);
@@ -60,6 +62,7 @@ pub fn read(
     let mut writers = BTreeSet::new();
     let mut library = BTreeSet::new();
     let mut last: Option<&HitRecord> = None;
+    let mut of_locks: HashMap<(RunAddr, &[RunAddr]), bool> = HashMap::new();
     for hit in &record.hits {
         // One access to bytes that are watched for two reasons is still one access.
         let same = |other: &&HitRecord| {
@@ -78,6 +81,13 @@ pub fn read(
             library.extend(places.place(hit.pc).and_then(|pc| program.function_at(pc)));
             continue;
         };
+        // Whoever takes a lock touches its word, which may be watched for whoever made it.
+        let of_lock = of_locks
+            .entry((hit.pc, &hit.callers))
+            .or_insert_with(|| places.keeps_order(hit.pc, &hit.callers));
+        if *of_lock && !locked {
+            continue;
+        }
         let Some(statement) = catalogue.statement_at(pc, program) else {
             continue;
         };

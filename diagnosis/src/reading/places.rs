@@ -1,6 +1,7 @@
 //! Addresses of a process as places in the program.
 
 use program::{Attribution, ModuleId, Pc, Program, RunAddr};
+use slicer::dependence::locks;
 
 use crate::record::ModuleRecord;
 
@@ -51,6 +52,22 @@ impl<'r, 'p, 'a> Places<'r, 'p, 'a> {
         places
             .filter_map(|addr| self.place(addr))
             .find(|&pc| self.is_own(pc))
+    }
+
+    /// Whether an access was made for a lock, or for a count of references: in the code of one that the program was compiled with.
+    pub(crate) fn keeps_order(&self, pc: RunAddr, callers: &[RunAddr]) -> bool {
+        let calls = callers.iter().map(|back| back.offset(-1));
+        let places = std::iter::once(pc).chain(calls);
+        for pc in places.filter_map(|addr| self.place(addr)) {
+            let module = self.program.module(pc.module);
+            if module.is_some_and(|module| locks::keeps_order(module, pc.addr)) {
+                return true;
+            }
+            if self.is_own(pc) {
+                break;
+            }
+        }
+        false
     }
 
     fn is_own(&self, pc: Pc) -> bool {

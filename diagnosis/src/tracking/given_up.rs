@@ -88,7 +88,7 @@ impl GivenUp {
     }
 }
 
-fn access(watched: &WatchedRecord) -> Access {
+pub(super) fn access(watched: &WatchedRecord) -> Access {
     (watched.module.clone(), watched.access, watched.within)
 }
 

@@ -87,6 +87,8 @@ pub struct Tracking<'p, 'a> {
     program: &'p Program<'a>,
     threads: ThreadModel<'p, 'a>,
     slice: Slice<'p, 'a>,
+    /// Whether the failure is about locks: what is caught in the act is about them as well.
+    blocked: bool,
     /// The numbers of the slice's statements in the catalogue.
     statements: Vec<StatementId>,
     exhausted: bool,
@@ -160,6 +162,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
             program,
             threads: ThreadModel::new(program),
             slice: Slice::new(program, criterion),
+            blocked: criterion.blocked,
             statements: Vec::new(),
             exhausted: false,
             joined: Vec::new(),
@@ -347,7 +350,13 @@ impl<'p, 'a> Tracking<'p, 'a> {
             }
             self.joined.push(Joined {
                 at,
-                slice: Slice::new(self.program, &Criterion::instruction(at)),
+                slice: Slice::new(
+                    self.program,
+                    &Criterion {
+                        blocked: self.blocked,
+                        ..Criterion::instruction(at)
+                    },
+                ),
                 statements: Vec::new(),
                 tracked: 0,
                 exhausted: false,

@@ -10,7 +10,7 @@ use program::{Pc, Program, RunAddr};
 use watchpoint::arm::{after_allocation, handing_out};
 use watchpoint::{Address, Probe, WatchSpec};
 
-use super::given_up::Access;
+use super::given_up::{Access, access};
 use crate::reading::Places;
 use crate::record::{BlockRecord, RunRecord, WatchedRecord};
 
@@ -121,10 +121,6 @@ impl Provenance {
 /// Whether a location is found where somebody may have had it before.
 fn is_late(spec: &WatchSpec) -> bool {
     matches!(&spec.address, Address::Probed(probes) if probes.iter().all(|probe| probe.late))
-}
-
-fn access(watched: &WatchedRecord) -> Access {
-    (watched.module.clone(), watched.access, watched.within)
 }
 
 /// How far into a block an address is.

@@ -19,7 +19,8 @@ const ATOMICS: &str = "/core/src/sync/atomic.rs";
 
 /// Whether the instruction at an address belongs to a lock or to a count of references: to a library function that is such,
 /// before any code of the program's own that was inlined.
-pub(crate) fn keeps_order(module: &Module<'_>, addr: LinkAddr) -> bool {
+#[must_use]
+pub fn keeps_order(module: &Module<'_>, addr: LinkAddr) -> bool {
     let frames = module.sources().frames_at(addr).into_iter();
     let files = frames.filter_map(|frame| frame.file);
     let files: Vec<_> = files.take_while(|file| is_library_path(file)).collect();

@@ -248,6 +248,60 @@ fn a_lost_update_to_what_is_in_mains_frame() {
     }
 }
 
+/// Two fields that belong together are changed one after the other. In successful runs each of them is read before and after each
+/// of its changes: neither tells alone.
+#[test]
+fn half_of_a_change_to_two_fields() {
+    let strange = Strange::of("screen.c");
+    strange.compile(&["gcc", "-O0", "-g", "-pthread"], &["screen.c"], "screen");
+    let sketch = compared(&["--", &strange.file("screen")]);
+    assert_eq!(sketch["failure"]["statement"]["line"], strange.line("@fail"));
+    let best = &sketch["predictors"][0];
+    assert_eq!(best["pattern"], "WRR", "{best}");
+    assert_eq!(best["variable"], "screen.width, screen.height", "{best}");
+    let [changed, width, height] =
+        ["@width-write", "@width-read", "@height-read"].map(|mark| strange.line(mark));
+    let read = |line| ("recorder", line, "R");
+    assert_root(&sketch, &[("resizer", changed, "W"), read(width), read(height)]);
+}
+
+/// Optimised code updates two fields with one access, of which threads race for the second.
+#[test]
+fn a_lost_update_of_one_of_two_fields_that_are_accessed_together() {
+    let strange = Strange::of("books.c");
+    strange.compile(&["gcc", "-O2", "-g", "-pthread"], &["books.c"], "books");
+    let sketch = compared(&["--", &strange.file("books")]);
+    assert_eq!(sketch["failure"]["statement"]["line"], strange.line("@fail"));
+    let best = &sketch["predictors"][0];
+    assert_eq!(best["pattern"], "RWW", "{best}");
+    let variable = best["variable"].as_str().unwrap_or_default();
+    assert!(variable.ends_with("total"), "{best}");
+    let [read, write] = ["@cash-read", "@cash-write"].map(|mark| strange.line(mark));
+    let statements = best["statements"].as_array().unwrap();
+    let lines = [&statements[0]["line"], &statements[2]["line"]];
+    assert_eq!(lines, [read, write], "{best}");
+    assert_eq!(statements[1]["thread_role"], "banker", "{best}");
+}
+
+/// Everything that threads share is behind a lock, whose word they touch far more often.
+#[test]
+fn an_index_that_another_thread_invalidated_while_nobody_held_the_lock() {
+    let strange = Strange::of("prices.rs");
+    for level in ["0", "2"] {
+        let level = format!("-Copt-level={level}");
+        let with = ["rustc", &level, "-g", "--edition=2024", "-Cpanic=abort"];
+        strange.compile(&with, &["prices.rs"], "prices");
+        let sketch = compared(&["--", &strange.file("prices")]);
+        assert_eq!(sketch["failure"]["statement"]["line"], strange.line("@fail"));
+        let [truncate, index] = ["@truncate", "@fail"].map(|mark| strange.line(mark));
+        let accesses = [
+            ("prices::discontinue", truncate, "W"),
+            ("prices::quote", index, "R"),
+        ];
+        assert_root(&sketch, &accesses);
+    }
+}
+
 /// The object that two threads race for came to them through memory, from a function that allocates everything: what was done
 /// to it before they had it is seen all the same.
 #[test]
