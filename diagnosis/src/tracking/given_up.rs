@@ -19,6 +19,9 @@ const MOST_SUCCESSFUL: u32 = 3;
 /// Accesses in a run that a location has to have to be spared: fewer make nobody late.
 const NOTICEABLE: u64 = 12;
 
+/// Runs that have to have watched a location in vain before it is taken for idle.
+const IN_VAIN: u32 = 2;
+
 /// The access that a location is watched for, and how far into what it accesses the location begins.
 pub(super) type Access = (Option<String>, LinkAddr, u32);
 
@@ -34,6 +37,8 @@ struct Tally {
     by_failing: u32,
     /// Failing runs that watched it to their end.
     kept: u32,
+    /// Runs that watched it.
+    runs: u32,
     /// The most accesses that a run had to it.
     accesses: u64,
     /// It is watched no more, for its accesses keep the failure away.
@@ -52,6 +57,7 @@ impl GivenUp {
         for (number, watched) in watched.iter().enumerate() {
             let tally = self.tallies.entry(access(watched)).or_default();
             let touched = hits.iter().filter(|hit| hit.location as usize == number);
+            tally.runs += 1;
             tally.accesses = tally.accesses.max(touched.count() as u64);
             match (watched.given_up, failed) {
                 (true, true) => tally.by_failing += 1,
@@ -75,6 +81,12 @@ impl GivenUp {
     /// How many failing runs watched a location to their end.
     pub(super) fn kept(&self, access: &Access) -> u32 {
         self.tallies.get(access).map_or(0, |tally| tally.kept)
+    }
+
+    /// Whether nobody touches a location, as far as runs have shown.
+    pub(super) fn is_idle(&self, access: &Access) -> bool {
+        let idle = |tally: &Tally| tally.runs >= IN_VAIN && tally.accesses == 0;
+        self.tallies.get(access).is_some_and(idle)
     }
 
     /// Whether a location is watched no more.
@@ -163,6 +175,18 @@ mod tests {
         assert!(given_up.spare_busiest(explaining));
         assert!(given_up.contains(&(None, LinkAddr(1), 0)) && given_up.len() == 2);
         assert!(!given_up.spare_busiest(explaining));
+    }
+
+    #[test]
+    fn what_nobody_touched_in_two_runs_is_idle() {
+        let mut given_up = GivenUp::default();
+        let at = (None, AT, 0);
+        given_up.take(false, &[watched(false)], &[]);
+        assert!(!given_up.is_idle(&at));
+        given_up.take(true, &[watched(false)], &[]);
+        assert!(given_up.is_idle(&at));
+        given_up.take(true, &[watched(false)], &[hit(0)]);
+        assert!(!given_up.is_idle(&at));
     }
 
     fn hit(location: u32) -> HitRecord {

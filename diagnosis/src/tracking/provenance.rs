@@ -71,6 +71,9 @@ impl Provenance {
                 continue;
             }
             *self.asked.entry(access(watched)).or_default() += 1;
+            if touched.len() > few as usize {
+                continue;
+            }
             for addr in touched {
                 let around = allocations.blocks.iter();
                 let around = around.filter_map(|block| Some((block, offset(block, addr)?)));

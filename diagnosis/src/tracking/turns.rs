@@ -107,21 +107,23 @@ impl Tracking<'_, '_> {
                 .iter()
                 .filter_map(|&site| planned.plan.watch_sites.get(site));
             sites.any(|site| {
-                let hopeless = self.given_up.contains(&self.access(site));
-                !hopeless && catalogue.number_at(site.access, self.program) == failing
+                let access = self.access(site);
+                let in_vain = self.given_up.contains(&access) || self.given_up.is_idle(&access);
+                !in_vain && catalogue.number_at(site.access, self.program) == failing
             })
         });
         accessed.map(|(number, _)| number).collect()
     }
 
-    /// The nearest locations that too few failing runs have watched: most often it is one of them.
+    /// The nearest locations that too few failing runs have watched: most often it is one of them, but none that nobody touches.
     fn nearest(&self, planned: &Planned) -> Vec<usize> {
         let locations = planned.armament.locations.iter().map(|armed| {
             let site = armed.sites.first();
             let site = site.and_then(|&site| planned.plan.watch_sites.get(site));
             let known = site.is_none_or(|site| {
                 let access = self.access(site);
-                self.given_up.contains(&access) || self.given_up.kept(&access) >= ENOUGH
+                let seen = self.given_up.kept(&access) >= ENOUGH || self.given_up.is_idle(&access);
+                seen || self.given_up.contains(&access)
             });
             (registers_for(&[&armed.spec]), known)
         });
