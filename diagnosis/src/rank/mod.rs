@@ -141,6 +141,13 @@ pub fn rank(catalogue: &Catalogue, evidence: &Evidence, failing: StatementId) ->
     if ranked.iter().any(Ranked::tells) {
         ranked.retain(Ranked::says_something);
     }
+    // Nor is a value or a branch anything that one failing run had, beside what many had.
+    if ranked
+        .iter()
+        .any(|ranked| ranked.says_something() && ranked.counts.convince())
+    {
+        ranked.retain(|ranked| ranked.explains || ranked.counts.convince());
+    }
     ranked.sort_by(|a, b| {
         b.counts
             .compare_f(&a.counts)

@@ -60,6 +60,30 @@ fn what_came_before_the_watch_does_not_speak_against_a_cause() {
     assert_ne!(first(&mut lab, &runs), "WR 26 14");
 }
 
+/// What is wrong (14) is not seen in every failing run; what one failing run had (96) happens to be in no successful one of few.
+#[test]
+fn what_one_failing_run_had_is_nothing_beside_what_many_had() {
+    let mut lab = Lab::new(
+        &[('m', "main"), ('a', "serve")],
+        &[("inbox", Shape::Pointer), ("workers", Shape::Pointer)],
+    );
+    let mut runs = Vec::new();
+    let mut add = |run: crate::run::Run, unwatched: Option<u32>| {
+        let watched = |location: &crate::run::LocationId| Some(location.0) != unwatched;
+        let watched = run.watched.iter().copied().filter(watched).collect();
+        runs.push(crate::run::Run { watched, ..run });
+    };
+    for _ in 0..6 {
+        add(lab.failure("a:R14=0", 'a', &[16, 65]), Some(1));
+    }
+    add(lab.failure("a:R14=5 a:R14=5", 'a', &[16, 65]), Some(1));
+    add(lab.failure("m:R96=0@workers", 'a', &[16, 65]), Some(0));
+    for _ in 0..3 {
+        add(lab.success("a:R14=5 m:R96=7@workers"), None);
+    }
+    assert!(first(&mut lab, &runs).contains("14"));
+}
+
 /// Settings are made with nothing in them (23), and everybody can see them before they are loaded (38).
 #[test]
 fn a_use_before_what_was_made_empty_is_filled_came_too_early() {
