@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::predictor::cycle::Acquired;
-use crate::predictor::extract::{Observation, Place, Preceded, Values, observe};
+use crate::predictor::extract::{Headless, Observation, Place, Preceded, Values, observe, torn_by};
 use crate::predictor::{Actor, OrderPattern, Predictor, Test};
 use crate::run::{BranchId, Catalogue, LocationId, Run, StatementId, What};
 use crate::statistics::Counts;
@@ -55,6 +55,9 @@ pub struct Evidence {
     /// Runs in which a read met what was left before they began to watch.
     #[serde(with = "pairs")]
     unseen: BTreeMap<(Place, Values), Tally>,
+    /// Runs in which a pair of accesses may have been torn before they began to watch.
+    #[serde(with = "pairs", default)]
+    headless: BTreeMap<Headless, Tally>,
     executed: BTreeSet<StatementId>,
     caught: BTreeSet<StatementId>,
     /// Failing runs of which it is known who waits for whom.
@@ -158,6 +161,9 @@ impl Evidence {
         }
         for unseen in observation.unseen.into_iter().filter(|_| complete) {
             self.unseen.entry(unseen).or_default().add(failed);
+        }
+        for headless in observation.headless.into_iter().filter(|_| complete) {
+            self.headless.entry(headless).or_default().add(failed);
         }
         for (predictor, events_after) in observation.held {
             if !self.takes(&predictor) {
@@ -274,7 +280,10 @@ impl Evidence {
         };
         let from_the_start = self.watching(predictor, true);
         let early = is_interleaving(predictor) && from_the_start.failing > 0 && from_the_start.successful > 0;
-        let unseen = self.unseen(predictor);
+        let unseen = match torn_by(predictor) {
+            Some(headless) => self.headless.get(&headless).copied().unwrap_or_default(),
+            None => self.unseen(predictor),
+        };
         let of = |tally: fn(&Tally) -> u64| {
             let (could, unknown, silent) = (
                 tally(&could),

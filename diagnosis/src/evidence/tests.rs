@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::Evidence;
-use crate::predictor::extract::{Observation, observe};
+use crate::predictor::extract::{Observation, observe, torn_by};
 use crate::predictor::{OrderPattern, Predictor};
 use crate::run::{
     Access, AccessKind, Catalogue, Event, Failed, LocationId, LocationInfo, Run, RunThread, Shape,
@@ -107,7 +107,8 @@ fn brute_force(runs: &[Run], predictor: &Predictor) -> Counts {
             || run.incomplete.is_some()
             || late
             || observation.unknown.contains(predictor)
-            || met_what_it_leaves(runs, &observation, predictor);
+            || met_what_it_leaves(runs, &observation, predictor)
+            || torn_by(predictor).is_some_and(|torn| observation.headless.contains(&torn));
         if held || !silent {
             let (all, with) = match run.failed {
                 Some(_) => (&mut counts.failing, &mut counts.failing_with),

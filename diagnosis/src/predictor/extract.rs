@@ -26,9 +26,15 @@ pub struct Observation {
     /// What reads met that somebody left before the run began to watch, as far as nothing tells whether such a read returned
     /// another thread's write.
     pub unseen: BTreeMap<Place, Values>,
+    /// Accesses of a thread that came after another's, and before which the thread may have had one that came before the run began
+    /// to watch: whether the other's was between two of them is not known.
+    pub headless: BTreeSet<Headless>,
     /// What it says of deadlocks, if it hangs.
     pub(crate) told: Told,
 }
+
+/// A location, another thread's access, and the one after it.
+pub type Headless = (LocationId, Actor, Actor);
 
 /// Who accesses what.
 pub type Place = (LocationId, Actor);
@@ -227,6 +233,10 @@ pub fn observe(catalogue: &Catalogue, run: &Run) -> Observation {
                 .get(thread.0 as usize)
                 .map(|thread| thread.role.clone())
         };
+        let actor = |(thread, statement): Doer| {
+            let role = role(thread)?;
+            Some(Actor { statement, role })
+        };
         let late = run.late.contains(location);
         let mut written = false;
         for touch in list {
@@ -246,6 +256,13 @@ pub fn observe(catalogue: &Catalogue, run: &Run) -> Observation {
                 written = true;
                 let wrote = observation.wrote.entry(place).or_default();
                 *wrote = touch.value.map_or(*wrote, |value| wrote.with(value));
+            }
+        }
+        if late {
+            for (between, second) in first_after_others(list) {
+                if let (Some(b), Some(a)) = (actor(between), actor(second)) {
+                    observation.headless.insert((*location, b, a));
+                }
             }
         }
         for (first, second) in orders(list) {
@@ -278,11 +295,42 @@ pub fn observe(catalogue: &Catalogue, run: &Run) -> Observation {
         })
         .collect();
     observation.unseen.retain(|place, _| !told.contains(place));
+    let torn = observation.held.keys().chain(&observation.unknown);
+    let torn: BTreeSet<Headless> = torn.filter_map(torn_by).collect();
+    observation.headless.retain(|headless| !torn.contains(headless));
     observation.told = cycle::told(catalogue, run, &touches);
     observation
 }
 
+/// What a pair of accesses was torn by, and its second one.
+pub(crate) fn torn_by(predictor: &Predictor) -> Option<Headless> {
+    match predictor {
+        Predictor::Atomicity {
+            location,
+            between,
+            second,
+            ..
+        } => Some((*location, between.clone(), second.clone())),
+        _ => None,
+    }
+}
+
 type Doer = (ThreadIx, StatementId);
+
+/// Each thread's first access, with those of others that came before it.
+fn first_after_others(list: &[Touch]) -> Vec<(Doer, Doer)> {
+    let mut pairs = Vec::new();
+    let mut before: BTreeSet<Doer> = BTreeSet::new();
+    let mut threads: BTreeSet<ThreadIx> = BTreeSet::new();
+    for touch in list {
+        if threads.insert(touch.thread) {
+            let others = before.iter().filter(|_| before.len() <= ORDERED);
+            pairs.extend(others.map(|&other| (other, (touch.thread, touch.statement))));
+        }
+        before.insert((touch.thread, touch.statement));
+    }
+    pairs
+}
 
 /// Pairs of different threads' statements of which the one came before the other at least once.
 fn orders(list: &[Touch]) -> Vec<(Doer, Doer)> {

@@ -84,6 +84,29 @@ fn what_one_failing_run_had_is_nothing_beside_what_many_had() {
     assert!(first(&mut lab, &runs).contains("14"));
 }
 
+/// What is tested (60) is cleared (86) before it is used (63). A run that began to watch with the clearing cannot have seen the
+/// test.
+#[test]
+fn a_pair_whose_beginning_was_not_watched_does_not_speak_against_its_being_torn() {
+    let mut lab = Lab::new(
+        &[('s', "session"), ('m', "monitor")],
+        &[("thd->proc_info", Shape::Pointer)],
+    );
+    let mut runs = [
+        lab.success("s:W83=5 m:R60=5 m:R63=5 s:W86=0"),
+        lab.success("s:W83=5 s:W86=0 m:R60=0"),
+        lab.failure("s:W83=5 m:R60=5 s:W86=0 m:R63=0", 'm', &[46, 63]),
+        lab.failure("s:W83=5 m:R60=5 s:W86=0 m:R63=0", 'm', &[46, 63]),
+        lab.failure("s:W86=0 m:R63=0", 'm', &[46, 63]),
+    ];
+    for run in &mut runs {
+        run.late = run.watched.clone();
+    }
+    assert_eq!(first(&mut lab, &runs), "RWR 60 86 63");
+    runs.iter_mut().for_each(|run| run.late.clear());
+    assert_eq!(first(&mut lab, &runs), "WR 86 63");
+}
+
 /// Settings are made with nothing in them (23), and everybody can see them before they are loaded (38).
 #[test]
 fn a_use_before_what_was_made_empty_is_filled_came_too_early() {
