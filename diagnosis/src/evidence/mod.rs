@@ -105,6 +105,8 @@ struct Held {
     with_late: Tally,
     /// Of those that leave it open, the ones that began to watch late.
     unknown_late: Tally,
+    /// Complete runs that would be silent about it if they did not show it, or left it open.
+    with_headless: Tally,
     /// Events after it, summed over the failing runs with it.
     events_after: u64,
 }
@@ -162,8 +164,15 @@ impl Evidence {
         for unseen in observation.unseen.into_iter().filter(|_| complete) {
             self.unseen.entry(unseen).or_default().add(failed);
         }
-        for headless in observation.headless.into_iter().filter(|_| complete) {
-            self.headless.entry(headless).or_default().add(failed);
+        let headless = if complete {
+            observation.headless
+        } else {
+            BTreeSet::new()
+        };
+        let is_headless =
+            |predictor: &Predictor| torn_by(predictor).is_some_and(|torn| headless.contains(&torn));
+        for headless in &headless {
+            self.headless.entry(headless.clone()).or_default().add(failed);
         }
         for (predictor, events_after) in observation.held {
             if !self.takes(&predictor) {
@@ -171,8 +180,12 @@ impl Evidence {
             }
             let silent = !complete || !silence_counts(run, &predictor);
             let late = began_late(run, &predictor);
+            let headless = is_headless(&predictor);
             let held = self.held.entry(predictor).or_default();
             held.with.add(failed);
+            if headless {
+                held.with_headless.add(failed);
+            }
             if silent {
                 held.with_otherwise_silent.add(failed);
             } else if late {
@@ -185,8 +198,12 @@ impl Evidence {
         let open = observation.unknown.into_iter().filter(|_| complete);
         for predictor in open.filter(|predictor| silence_counts(run, predictor)) {
             let late = began_late(run, &predictor);
+            let headless = is_headless(&predictor);
             let held = self.held.entry(predictor).or_default();
             held.unknown.add(failed);
+            if headless {
+                held.with_headless.add(failed);
+            }
             if late {
                 held.unknown_late.add(failed);
             }
@@ -279,9 +296,19 @@ impl Evidence {
             _ => self.watching(predictor, false),
         };
         let from_the_start = self.watching(predictor, true);
-        let early = is_interleaving(predictor) && from_the_start.failing > 0 && from_the_start.successful > 0;
+        // Those that watched from the start know better, if they are not the few that happened to.
+        let most = |some: u64, all: u64| some > 0 && 2 * some >= all;
+        let early = is_interleaving(predictor)
+            && most(from_the_start.failing, could.failing)
+            && most(from_the_start.successful, could.successful);
         let unseen = match torn_by(predictor) {
-            Some(headless) => self.headless.get(&headless).copied().unwrap_or_default(),
+            Some(headless) => {
+                let all = self.headless.get(&headless).copied().unwrap_or_default();
+                Tally {
+                    failing: all.failing.saturating_sub(held.with_headless.failing),
+                    successful: all.successful.saturating_sub(held.with_headless.successful),
+                }
+            }
             None => self.unseen(predictor),
         };
         let of = |tally: fn(&Tally) -> u64| {

@@ -145,23 +145,24 @@ fn is_late(run: &Run, predictor: &Predictor) -> bool {
     locations.iter().any(|location| run.late.contains(location))
 }
 
-/// Whether complete runs of both kinds watched the locations of an interleaving from the start on.
+/// Whether most complete runs of both kinds watched the locations of an interleaving from the start on.
 fn others_know(runs: &[Run], predictor: &Predictor) -> bool {
     let interleaving = matches!(
         predictor,
         Predictor::Order { .. } | Predictor::Atomicity { .. } | Predictor::Torn { .. }
     );
-    let early = |run: &&Run| {
+    let watched = |run: &&Run| {
         let locations = predictor.locations();
         let watched = locations.iter().all(|location| run.watched.contains(location));
-        run.incomplete.is_none() && watched && !is_late(run, predictor)
+        run.incomplete.is_none() && watched
     };
-    let early: Vec<bool> = runs
-        .iter()
-        .filter(early)
-        .map(|run| run.failed.is_some())
-        .collect();
-    interleaving && early.contains(&true) && early.contains(&false)
+    let most = |failed: bool| {
+        let all = runs.iter().filter(watched);
+        let all: Vec<&Run> = all.filter(|run| run.failed.is_some() == failed).collect();
+        let early = all.iter().filter(|run| !is_late(run, predictor)).count();
+        early > 0 && 2 * early >= all.len()
+    };
+    interleaving && most(true) && most(false)
 }
 
 fn add_up(runs: &[Run]) -> Evidence {

@@ -26,8 +26,8 @@ pub struct Observation {
     /// What reads met that somebody left before the run began to watch, as far as nothing tells whether such a read returned
     /// another thread's write.
     pub unseen: BTreeMap<Place, Values>,
-    /// Accesses of a thread that came after another's, and before which the thread may have had one that came before the run began
-    /// to watch: whether the other's was between two of them is not known.
+    /// Accesses of a thread that came after another's, where the thread may have had one before that while nobody watched: whether
+    /// the other's was between two of them is not known.
     pub headless: BTreeSet<Headless>,
     /// What it says of deadlocks, if it hangs.
     pub(crate) told: Told,
@@ -259,7 +259,7 @@ pub fn observe(catalogue: &Catalogue, run: &Run) -> Observation {
             }
         }
         if late {
-            for (between, second) in first_after_others(list) {
+            for (between, second) in after_others(list) {
                 if let (Some(b), Some(a)) = (actor(between), actor(second)) {
                     observation.headless.insert((*location, b, a));
                 }
@@ -295,9 +295,6 @@ pub fn observe(catalogue: &Catalogue, run: &Run) -> Observation {
         })
         .collect();
     observation.unseen.retain(|place, _| !told.contains(place));
-    let torn = observation.held.keys().chain(&observation.unknown);
-    let torn: BTreeSet<Headless> = torn.filter_map(torn_by).collect();
-    observation.headless.retain(|headless| !torn.contains(headless));
     observation.told = cycle::told(catalogue, run, &touches);
     observation
 }
@@ -317,17 +314,21 @@ pub(crate) fn torn_by(predictor: &Predictor) -> Option<Headless> {
 
 type Doer = (ThreadIx, StatementId);
 
-/// Each thread's first access, with those of others that came before it.
-fn first_after_others(list: &[Touch]) -> Vec<(Doer, Doer)> {
-    let mut pairs = Vec::new();
-    let mut before: BTreeSet<Doer> = BTreeSet::new();
-    let mut threads: BTreeSet<ThreadIx> = BTreeSet::new();
+/// Accesses of a thread, each with those of others since the thread's last one.
+fn after_others(list: &[Touch]) -> BTreeSet<(Doer, Doer)> {
+    let mut pairs = BTreeSet::new();
+    let mut since: BTreeMap<ThreadIx, BTreeSet<Doer>> = BTreeMap::new();
+    let mut all: BTreeSet<Doer> = BTreeSet::new();
     for touch in list {
-        if threads.insert(touch.thread) {
-            let others = before.iter().filter(|_| before.len() <= ORDERED);
-            pairs.extend(others.map(|&other| (other, (touch.thread, touch.statement))));
+        let doer = (touch.thread, touch.statement);
+        let others = since.insert(touch.thread, BTreeSet::new());
+        let others = others.unwrap_or_else(|| all.clone());
+        pairs.extend(others.into_iter().map(|other| (other, doer)));
+        if all.insert(doer) && all.len() > ORDERED {
+            return BTreeSet::new();
         }
-        before.insert((touch.thread, touch.statement));
+        let others = since.iter_mut().filter(|(thread, _)| **thread != touch.thread);
+        others.for_each(|(_, since)| _ = since.insert(doer));
     }
     pairs
 }
