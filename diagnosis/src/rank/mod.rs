@@ -141,6 +141,9 @@ pub fn rank(catalogue: &Catalogue, evidence: &Evidence, failing: StatementId) ->
     if ranked.iter().any(Ranked::tells) {
         ranked.retain(Ranked::says_something);
     }
+    // There are many pairs of locations: one that is in few runs is chance.
+    let is_torn = |ranked: &Ranked| matches!(ranked.predictor, Predictor::Torn { .. });
+    ranked.retain(|ranked| !is_torn(ranked) || ranked.counts.failing_with > 2 && ranked.counts.convince());
     // Nor is a value or a branch anything that one failing run had, beside what many had.
     if ranked
         .iter()

@@ -168,8 +168,11 @@ fn half_of_a_change_is_seen_where_one_variable_does_not_tell() {
             &[50],
         ),
         lab.success(&format!("{one} {two} {}", look(80, 25))),
+        lab.failure(&format!("{one} w:W29=80@width {}", look(80, 50)), 'r', &[50]),
     ];
     assert_eq!(first(&mut lab, &runs), "WRR 29 47 48");
+    // Twice is chance, among so many pairs.
+    assert_ne!(first(&mut lab, &runs[..5]), "WRR 29 47 48");
 }
 
 /// A monitor checks (60) and uses (63) what a session sets (83) and clears (86). Clearing before the check and after the

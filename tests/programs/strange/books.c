@@ -28,9 +28,9 @@ static void book_cash(struct books *b, long amount)
 {
     pthread_mutex_lock(&cash_lock);
     b->cash += amount;
-    long total = b->total; /* @cash-read */
+    long total = b->total;
     wait_microseconds(20, 600);
-    b->total = total + amount; /* @cash-write */
+    b->total = total + amount;
     pthread_mutex_unlock(&cash_lock);
 }
 
@@ -45,7 +45,7 @@ static void book_bank(struct books *b, long amount)
 static void *cashier(void *arg)
 {
     for (int i = 0; i < 3; i++) {
-        wait_microseconds(0, 6000);
+        wait_microseconds(0, 20000);
         book_cash(arg, 5);
     }
     return NULL;
@@ -54,7 +54,7 @@ static void *cashier(void *arg)
 static void *banker(void *arg)
 {
     for (int i = 0; i < 3; i++) {
-        wait_microseconds(0, 6000);
+        wait_microseconds(0, 20000);
         book_bank(arg, 7);
     }
     return NULL;

@@ -33,7 +33,7 @@ public:
         T *old = slots[at];
         slots[at] = nullptr; // @clear
         delete old;
-        wait(1000, 3000);
+        wait(200, 1000);
         T *fresh = new T(value);
         slots[at] = fresh; // @set
     }
