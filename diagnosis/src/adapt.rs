@@ -160,6 +160,10 @@ impl Adapt {
         self.all_successes += u64::from(!run.failed);
         let patient = self.recurrences < PATIENCE;
         let known = |best: &&Ranked| {
+            // What is as frequent in successful runs is not said.
+            if !best.counts.separate() {
+                return false;
+            }
             let (failing, successful) = (best.counts.failing_with, best.counts.successful);
             match patient {
                 // What was seen elsewhere only may be of elsewhere only.
@@ -405,6 +409,16 @@ mod tests {
             assert_eq!(fails(ranked, false), Next::Track(sigma));
         }
         assert_eq!(fails(&ranked[3], true), Next::Stop(Stop::Stable));
+    }
+
+    #[test]
+    fn what_holds_in_successful_runs_as_well_is_no_explanation_to_end_with() {
+        let (mut lab, _, bad) = order();
+        let same = lab.success("m:W1=5 m:W3=0 a:R2=0");
+        let ranked = rankings(&mut lab, &same, &bad, 5);
+        let mut adapt = Adapt::new(FIRST, 10);
+        let ends = ranked.iter().map(|ranked| adapt.ended(ended(true, ranked, None)));
+        assert!(ends.into_iter().all(|next| matches!(next, Next::Track(_))));
     }
 
     #[test]

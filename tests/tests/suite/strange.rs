@@ -68,13 +68,17 @@ fn sketch(arguments: &[&str]) -> Value {
     serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {}", done.stdout))
 }
 
-/// The same, again where hardly a run succeeded: on a busy machine a race may be lost each time, and then nothing can say
-/// what the difference is.
+/// The same, again where hardly a run that succeeded could be compared: on a busy machine a race may be lost each time, and then
+/// nothing can say what the difference is.
 fn compared(arguments: &[&str]) -> Value {
-    const SUCCESSES: u64 = 2;
-    const ATTEMPTS: usize = 10;
+    compared_with(2, arguments)
+}
+
+/// With so many. What happens in most successful runs, but not in all, needs several to be told from a cause.
+fn compared_with(successes: u64, arguments: &[&str]) -> Value {
+    const ATTEMPTS: usize = 12;
     let mut sketches = (0..ATTEMPTS).map(|_| sketch(arguments));
-    let enough = |sketch: &Value| sketch["runs"]["successful"].as_u64() >= Some(SUCCESSES);
+    let enough = |sketch: &Value| sketch["predictors"][0]["successful"].as_u64() >= Some(successes);
     sketches.find(enough).expect("runs that succeed")
 }
 
@@ -254,7 +258,7 @@ fn a_lost_update_to_what_is_in_mains_frame() {
 fn half_of_a_change_to_two_fields() {
     let strange = Strange::of("screen.c");
     strange.compile(&["gcc", "-O0", "-g", "-pthread"], &["screen.c"], "screen");
-    let sketch = compared(&["--", &strange.file("screen")]);
+    let sketch = compared_with(9, &["--", &strange.file("screen")]);
     assert_eq!(sketch["failure"]["statement"]["line"], strange.line("@fail"));
     let best = &sketch["predictors"][0];
     assert_eq!(best["pattern"], "WRR", "{best}");
@@ -270,7 +274,7 @@ fn half_of_a_change_to_two_fields() {
 fn a_lost_update_of_one_of_two_fields_that_are_accessed_together() {
     let strange = Strange::of("books.c");
     strange.compile(&["gcc", "-O2", "-g", "-pthread"], &["books.c"], "books");
-    let sketch = compared(&["--", &strange.file("books")]);
+    let sketch = compared_with(6, &["--", &strange.file("books")]);
     assert_eq!(sketch["failure"]["statement"]["line"], strange.line("@fail"));
     let best = &sketch["predictors"][0];
     // Whose update is lost is the scheduler's choice: what both race for is not.
