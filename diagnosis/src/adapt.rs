@@ -43,6 +43,7 @@ pub struct Adapt {
     sigma: u32,
     recurrences: u32,
     /// Those of them that failed where the first failure did.
+    #[serde(default)]
     here: u32,
     /// Successful runs with this σ.
     successes: u64,

@@ -106,6 +106,7 @@ struct Held {
     /// Of those that leave it open, the ones that began to watch late.
     unknown_late: Tally,
     /// Complete runs that would be silent about it if they did not show it, or left it open.
+    #[serde(default)]
     with_headless: Tally,
     /// Events after it, summed over the failing runs with it.
     events_after: u64,
