@@ -1,5 +1,7 @@
 //! What is put in order: accesses, and looks at memory.
 
+use program::RunAddr;
+
 use crate::hit::{Access, Content, Hit, Value};
 use crate::values::Update;
 
@@ -8,6 +10,8 @@ use crate::values::Update;
 pub struct Pending {
     /// The hit; `seq` is given when it leaves. Its time is that of the report.
     pub hit: Hit,
+    /// Where its location begins.
+    pub at: RunAddr,
     /// It did not happen before this,
     pub earliest_ns: u64,
     /// and most likely not before this.
@@ -71,6 +75,8 @@ impl Pending {
 pub struct Seen {
     /// Which location.
     pub location: usize,
+    /// Where it begins.
+    pub at: RunAddr,
     /// Its bytes.
     pub content: Content,
     /// Not before this.
@@ -79,11 +85,13 @@ pub struct Seen {
     pub until_ns: u64,
 }
 
-/// A location at one of its addresses: what was known is void when it is somewhere else.
+/// A location at one of its addresses, of which it may have several at once. What was known of it is void when it was
+/// not watched in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) location: usize,
-    pub(super) armed: u32,
+    pub(super) at: RunAddr,
+    pub(super) armed: u64,
 }
 
 /// What happens at a place.

@@ -88,8 +88,8 @@ fn stops(events: &[Event], asked: &[Ask], noted: Noted) -> Stops {
 fn ordered(events: &[Event], asked: &[Ask], noted: Noted) -> Vec<Hit> {
     let Stops { pending, arriving } = stops(events, asked, noted);
     let mut orderer = Orderer::default();
-    orderer.arm(0, Some(0.into()));
-    orderer.arm(1, Some(0.into()));
+    orderer.arm(0, RunAddr(0), Some(0.into()));
+    orderer.arm(1, RunAddr(0), Some(0.into()));
     let mut out = Vec::new();
     for (at, complete_ns) in arriving {
         orderer.push(pending[at].clone());
@@ -119,7 +119,11 @@ fn only_order(events: &[Event], asked: &[Ask]) -> bool {
     let Stops { pending, .. } = stops(events, asked, Noted::AtStops);
     let mut queues: BTreeMap<u32, Queue<'_>> = BTreeMap::new();
     for (event, pending) in events.iter().zip(&pending) {
-        let place = |location| Place { location, armed: 0 };
+        let place = |location| Place {
+            location,
+            at: RunAddr(0),
+            armed: 0,
+        };
         let exact = |value: Option<Value>| value.filter(Value::is_exact).map(|value| value.bits);
         let queue = queues.entry(pending.hit.tid).or_default();
         queue.push((

@@ -5,12 +5,14 @@
 //! before left, and so does whoever looks at memory when a hit is reported. Hits of one thread keep their order;
 //! hits of different threads may change places when the spans of time in which they can have happened overlap.
 //!
+//! - `armings`: where locations are
 //! - `item`: accesses and looks at memory
 //! - `chain`: what is where after some of them
 //! - `search`: all orders in which every certain value fits
 //! - `judge`: the one nearest to the order of the reports, and which places in it are certain
 //! - `settle`: values that only later hits tell
 
+mod armings;
 mod chain;
 mod item;
 mod judge;
@@ -19,7 +21,10 @@ mod settle;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use program::RunAddr;
+
 use crate::hit::{Content, Hit, Provenance};
+use armings::Armings;
 use chain::{Chain, Contents as _, Fit};
 use item::{Item, Place, What};
 pub use item::{Pending, Seen};
@@ -50,24 +55,28 @@ pub struct Orderer {
     waiting: usize,
     chain: Chain,
     settling: Settling,
-    /// How often each location was armed.
-    armed: BTreeMap<usize, u32>,
+    armings: Armings,
     last_seq: u64,
     searched_ns: u64,
 }
 
 impl Orderer {
-    /// A location is watched from now on, and what it held before at another address means nothing. `content` is what
-    /// it held when the watch was set, if nobody can have written in between.
-    pub fn arm(&mut self, location: usize, content: Option<Content>) {
-        *self.armed.entry(location).or_default() += 1;
-        self.chain.set(self.place(location), content);
+    /// A location is watched at an address from now on. `content` is what it held when the watch was set, if nobody can
+    /// have written in between.
+    pub fn arm(&mut self, location: usize, at: RunAddr, content: Option<Content>) {
+        let place = self.armings.arm(location, at);
+        self.chain.set(place, content);
+    }
+
+    /// A location is no longer watched at an address.
+    pub fn leave(&mut self, location: usize, at: RunAddr) {
+        self.armings.leave(location, at);
     }
 
     /// Takes a hit. Those of one thread come in their order, or their times tell it.
     pub fn push(&mut self, pending: Pending) {
         let item = Item {
-            place: self.place(pending.hit.location),
+            place: self.armings.place(pending.hit.location, pending.at),
             earliest_ns: pending.earliest_ns,
             likely_ns: pending.likely_ns,
             latest_ns: pending.hit.time_ns,
@@ -79,7 +88,7 @@ impl Orderer {
     /// Takes what memory held after the last hit of a thread, and before its next.
     pub fn see(&mut self, tid: u32, seen: Seen) {
         let item = Item {
-            place: self.place(seen.location),
+            place: self.armings.place(seen.location, seen.at),
             earliest_ns: seen.from_ns,
             likely_ns: seen.from_ns,
             latest_ns: seen.until_ns,
@@ -104,11 +113,6 @@ impl Orderer {
         self.waiting += 1;
     }
 
-    fn place(&self, location: usize) -> Place {
-        let armed = self.armed.get(&location).copied().unwrap_or(0);
-        Place { location, armed }
-    }
-
     /// The hits that nothing can come before any more, when every hit that can have happened before
     /// `complete_ns` has been pushed. Those whose order is open are kept for a while: a later hit may tell it.
     pub fn ready(&mut self, complete_ns: u64) -> Vec<Hit> {
@@ -127,11 +131,9 @@ impl Orderer {
         }
         self.searched_ns = self.searched_ns.max(complete_ns);
         let waiting: BTreeSet<Place> = self.queues.values().flatten().map(|item| item.place).collect();
-        let armed = &self.armed;
-        let is_armed = |place: Place| armed.get(&place.location).copied().unwrap_or(0) == place.armed;
         // A location may be armed a million times: what it held elsewhere is only asked for while hits of then wait.
         self.chain
-            .keep(|place| is_armed(place) || waiting.contains(&place));
+            .keep(|place| self.armings.is_last(place) || waiting.contains(&place));
         self.settling.release(|place, time_ns| {
             // Whatever waits there is the next to tell.
             let patience_ns = if waiting.contains(&place) {

@@ -30,6 +30,7 @@ fn hit(n: u64, tid: u32, kind: AccessKind, value: u64) -> Pending {
             before: value(Provenance::Register).filter(|_| kind == AccessKind::Read),
             order_uncertain: false,
         },
+        at: RunAddr(0),
         earliest_ns: (n * STEP_NS).saturating_sub(6 * STEP_NS),
         likely_ns: (n * STEP_NS).saturating_sub(6 * STEP_NS),
         is_first: false,
@@ -45,7 +46,7 @@ fn what_was_where_it_is_no_longer_is_forgotten() {
     let mut found = Vec::new();
     let mut most = 0;
     for n in 0..TIMES {
-        orderer.arm(0, None);
+        orderer.arm(0, RunAddr(0), None);
         let tid = |of: u64| u32::try_from((n + of) % 3).unwrap();
         orderer.push(hit(2 * n, tid(0), AccessKind::Write, n));
         orderer.push(hit(2 * n + 1, tid(1), AccessKind::Read, n));
@@ -57,4 +58,41 @@ fn what_was_where_it_is_no_longer_is_forgotten() {
     assert_eq!(orderer.chain.len(), 1);
     let places: Vec<u64> = found.iter().filter_map(|hit| hit.pc).map(|pc| pc.0).collect();
     assert_eq!(places, (0..2 * TIMES).collect::<Vec<u64>>());
+}
+
+/// A look at every place where the location is.
+fn look(orderer: &mut Orderer, n: u64, tid: u32, contents: [(RunAddr, u64); 2]) {
+    for (at, content) in contents {
+        orderer.see(
+            tid,
+            Seen {
+                location: 0,
+                at,
+                content: content.into(),
+                from_ns: n * STEP_NS,
+                until_ns: n * STEP_NS,
+            },
+        );
+    }
+}
+
+/// What is at one of them says nothing about the other: a write that was reported late finds its place all the same.
+#[test]
+fn a_location_may_be_at_two_addresses_at_once() {
+    let (here, there) = (RunAddr(0x10), RunAddr(0x20));
+    let at = |at: RunAddr, pending: Pending| Pending { at, ..pending };
+    let mut orderer = Orderer::default();
+    orderer.arm(0, here, Some(1.into()));
+    orderer.arm(0, there, Some(2.into()));
+    orderer.push(at(here, hit(10, 1, AccessKind::Read, 1)));
+    look(&mut orderer, 10, 1, [(here, 1), (there, 2)]);
+    orderer.push(at(there, hit(11, 1, AccessKind::Read, 2)));
+    look(&mut orderer, 11, 1, [(here, 1), (there, 2)]);
+    orderer.push(at(here, hit(12, 2, AccessKind::Write, 3)));
+    orderer.push(at(here, hit(13, 1, AccessKind::Read, 3)));
+    look(&mut orderer, 13, 1, [(here, 3), (there, 2)]);
+    let hits = orderer.flush();
+    let places: Vec<u64> = hits.iter().filter_map(|hit| hit.pc).map(|pc| pc.0).collect();
+    assert_eq!(places, [10, 11, 12, 13]);
+    assert!(hits.iter().all(|hit| !hit.order_uncertain), "{hits:#?}");
 }

@@ -157,6 +157,7 @@ impl Event {
                 before: found,
                 order_uncertain: false,
             },
+            at: RunAddr(0),
             earliest_ns: self.resumed_ns.max(self.report_ns.saturating_sub(WINDOW)),
             likely_ns: self.resumed_ns.max(self.report_ns.saturating_sub(WINDOW)),
             is_first: false,
@@ -198,6 +199,7 @@ fn looks(events: &[Event], pending: &Pending) -> Vec<Seen> {
 pub(super) fn looks_at(events: &[Event], report_ns: u64) -> Vec<Seen> {
     let look = |location| Seen {
         location,
+        at: RunAddr(0),
         content: content_at(events, location, report_ns).into(),
         from_ns: report_ns,
         until_ns: report_ns,
@@ -210,8 +212,8 @@ fn ordered(pending: &[Pending], mut looks: impl FnMut(&Pending) -> Vec<Seen>, ba
     let mut arriving = pending.to_vec();
     arriving.sort_by_key(|pending| pending.hit.time_ns);
     let mut orderer = Orderer::default();
-    orderer.arm(0, Some(0.into()));
-    orderer.arm(1, Some(0.into()));
+    orderer.arm(0, RunAddr(0), Some(0.into()));
+    orderer.arm(1, RunAddr(0), Some(0.into()));
     let mut out = Vec::new();
     for some in arriving.chunks(batch.max(1)) {
         let complete = some
@@ -353,6 +355,7 @@ fn anything() -> impl Strategy<Value = Vec<Anything>> {
         let content = content.into();
         let seen = Seen {
             location,
+            at: RunAddr(0),
             content,
             from_ns,
             until_ns,
@@ -402,6 +405,7 @@ fn a_hit_that_was_told_after_a_later_one_of_its_thread_comes_before_it() {
         orderer.push(pending);
         let seen = Seen {
             location: 0,
+            at: RunAddr(0),
             content,
             from_ns: at_ns,
             until_ns: at_ns + 10 * STEP,
@@ -474,6 +478,7 @@ fn lost_updates_are_seen_as_they_were() {
             before,
             order_uncertain: false,
         },
+        at: RunAddr(0),
         earliest_ns: time_ns.saturating_sub(50),
         likely_ns: time_ns.saturating_sub(50),
         is_first: false,

@@ -105,7 +105,8 @@ impl Decoder {
                 touch.addr.map_or(at.len, |_| touch.len),
             ));
             // Two operands in one location (`movsb` inside a buffer): the one that writes tells more.
-            if let Some(other) = out.iter_mut().find(|other| other.hit.location == location) {
+            let same = |other: &&mut Pending| (other.hit.location, other.at) == (location, at.addr);
+            if let Some(other) = out.iter_mut().find(same) {
                 let writes = |hit: &Hit| hit.access.is_some_and(|access| access.kind.writes());
                 if touch.access.kind.writes() && !writes(&other.hit) {
                     *other = pending(raw, first, others, touch, location, &at, &moment);
@@ -131,6 +132,7 @@ impl Decoder {
         let seen = self.places.iter().filter_map(|&(location, at)| {
             Some(Seen {
                 location,
+                at: at.addr,
                 content: values::seen(&at, &moment)?,
                 from_ns: raw.looking_ns,
                 until_ns: raw.looked_ns,
@@ -195,6 +197,7 @@ impl Decoder {
                 before: None,
                 order_uncertain: false,
             },
+            at: at.addr,
             earliest_ns: raw.earliest_ns,
             likely_ns: raw.likely_ns,
             is_first: false,
@@ -244,6 +247,7 @@ fn pending(
             before,
             order_uncertain: false,
         },
+        at: at.addr,
         earliest_ns: raw.earliest_ns,
         likely_ns: raw.likely_ns,
         is_first: raw.report == Report::Probe,

@@ -169,7 +169,7 @@ impl<'f> Session<'f> {
                 Event::Armed(arming) => {
                     let content = arming.content.as_ref().filter(|(_, exact)| *exact);
                     let content = content.map(|(bytes, _)| Content::of(bytes));
-                    self.orderer.arm(arming.location, content);
+                    self.orderer.arm(arming.location, arming.at.addr, content);
                     self.decoder.watch(arming.location, arming.at);
                     if arming.location < self.locations {
                         self.journal.armed(&arming);
@@ -181,6 +181,7 @@ impl<'f> Session<'f> {
                     until_ns,
                 } => {
                     self.decoder.leave(location, at);
+                    self.orderer.leave(location, at);
                     self.journal.disarmed(location, at, until_ns);
                 }
                 Event::Hit(raw) => {
