@@ -6,6 +6,7 @@
 //! the whole slice is tracked, and not even then where there are threads: it may well be the trace of something farther back. Neither does, of threads that wait for locks, what
 //! is no deadlock: that a lock was taken before somebody else wanted it is how every deadlock begins. After [`PATIENCE`] recurrences
 //! what there is has to do, once successful runs have tracked as much; after [`MOST_PATIENCE`] if it only restates the failure.
+//! An explanation that stands after so many waits for the successful runs that could refute it, and needs no more failing ones.
 
 use std::fmt;
 
@@ -53,6 +54,12 @@ pub struct Adapt {
     /// Whether runs without tracking succeeded.
     #[serde(default)]
     can_succeed: bool,
+    /// Whether an explanation stands that only successful runs can refute now.
+    #[serde(default)]
+    waits: bool,
+    /// Failures that came meanwhile.
+    #[serde(default)]
+    spared: u32,
     /// Recurrences after which it gives up waiting for a stable predictor.
     most: u32,
 }
@@ -120,6 +127,8 @@ impl Adapt {
             successes: 0,
             all_successes: 0,
             can_succeed: false,
+            waits: false,
+            spared: 0,
             most: most_recurrences.max(1),
         }
     }
@@ -142,14 +151,28 @@ impl Adapt {
         self.recurrences
     }
 
-    /// Whether there are a few successful runs, or there is no hope that there will be. A bug that fails nearly always has successful
+    /// Whether nothing more is to be learnt from failing runs. One more of them is noted, and why it ends if it does.
+    pub fn spares(&mut self) -> Option<Next> {
+        if !self.waits {
+            return None;
+        }
+        self.spared += 1;
+        match self.is_over() {
+            true => Some(Next::Stop(Stop::Enough)),
+            false => Some(Next::Track(self.sigma)),
+        }
+    }
+
+    /// Whether the failure recurred as often as it is waited for, and there are a few successful runs, or there is no hope that there will be. A bug that fails nearly always has successful
     /// runs, too, and without them nothing can be told; one that always fails has to come to an end.
-    fn is_compared_or_hopeless(&self) -> bool {
+    fn is_over(&self) -> bool {
+        let failures = self.recurrences.saturating_add(self.spared);
         let times = match self.can_succeed || self.all_successes > 0 {
             true => TIMES_FOR_SUCCESSES,
             false => TIMES_FOR_THE_FIRST,
         };
-        self.all_successes >= FEW_SUCCESSES || self.recurrences >= self.most.saturating_mul(times)
+        let compared = self.all_successes >= FEW_SUCCESSES;
+        failures >= self.most && (compared || failures >= self.most.saturating_mul(times))
     }
 
     /// Takes note of a run.
@@ -196,9 +219,11 @@ impl Adapt {
                 return Next::Stop(stop);
             }
         }
-        if self.recurrences >= self.most && self.is_compared_or_hopeless() {
+        if self.is_over() {
             return Next::Stop(Stop::Enough);
         }
+        let stands = |best: &Ranked| best.explains && best.counts.separate();
+        self.waits = !patient && run.ranked.first().is_some_and(stands);
         // What was tracked last is compared first, before there is more of it.
         if run.failed && !whole && (patient || compared) {
             self.sigma = self.sigma.saturating_mul(2);
@@ -242,6 +267,38 @@ mod tests {
         let good = lab.success("m:W1=5 a:R2=5 m:W3=0");
         let bad = lab.failure("m:W1=5 m:W3=0 a:R2=0", 'a', &[2]);
         (lab, good, bad)
+    }
+
+    #[test]
+    fn an_explanation_waits_for_successes_without_more_failures() {
+        let (mut lab, good, bad) = order();
+        let none = rankings(&mut lab, &good, &bad, 1);
+        let some = rankings(&mut lab, &good, &bad, 3);
+        let mut adapt = Adapt::new(FIRST, 12);
+        adapt.ended(ended(false, &[], None));
+        for ranked in none.iter().take(5) {
+            assert_eq!(adapt.spares(), None);
+            assert!(matches!(adapt.ended(ended(true, ranked, None)), Next::Track(_)));
+        }
+        for _ in 0..20 {
+            assert!(matches!(adapt.spares(), Some(Next::Track(_))));
+        }
+        assert_eq!(adapt.recurrences(), 5);
+        let stop = adapt.ended(ended(false, &some[4], None));
+        assert_eq!(stop, Next::Stop(Stop::Stable));
+    }
+
+    #[test]
+    fn successes_that_never_come_are_not_waited_for_for_ever() {
+        let (mut lab, good, bad) = order();
+        let ranked = rankings(&mut lab, &good, &bad, 1);
+        let mut adapt = Adapt::new(FIRST, 12);
+        for ranked in ranked.iter().take(5) {
+            adapt.ended(ended(true, ranked, None));
+        }
+        let spared = std::iter::from_fn(|| adapt.spares());
+        let spared = spared.take_while(|next| matches!(next, Next::Track(_))).count();
+        assert!(spared < 100, "{spared} failures");
     }
 
     #[test]

@@ -61,6 +61,8 @@ pub struct Rates {
     pub tracked: u64,
     /// Tracked runs that failed.
     pub failed: u64,
+    /// Those of them that came while only successful runs could tell more, and were not looked at.
+    pub spared: u64,
     /// Tracked runs that failed in another way.
     pub others: u64,
 }
@@ -248,6 +250,13 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             Taken::Succeeded => {}
         }
         self.rates.tracked += 1;
+        if taken.is_failure()
+            && let Some(next) = self.adapt.spares()
+        {
+            self.rates.spared += 1;
+            self.go_on(next);
+            return taken;
+        }
         self.tracking.give_up(record);
         if matches!(taken, Taken::OtherFailure(_)) {
             return taken;
@@ -342,6 +351,10 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             locked: self.is_deadlock(),
             alone: self.failure.threads.len() == 1,
         });
+        self.go_on(next);
+    }
+
+    fn go_on(&mut self, next: Next) {
         self.stopped = match next {
             Next::Track(_) => None,
             Next::Stop(stop) => Some(stop),
@@ -415,7 +428,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             sigma: self.adapt.sigma(),
             backends: self.backends.clone(),
         });
-        sketch.runs.recurrences = self.rates.failed;
+        sketch.runs.recurrences = self.rates.failed - self.rates.spared;
         sketch.notes.extend(self.failure.notes.iter().cloned());
         sketch.gaps.extend(self.tracking.left_out());
         sketch.notes.extend(self.rates.note());
@@ -435,9 +448,15 @@ impl Rates {
             0 => String::new(),
             some => format!("; {some} ended in another failure"),
         };
+        let spared = match self.spared {
+            0 => String::new(),
+            some => format!(
+                "; {some} more failures came while successful runs were waited for, and were not needed"
+            ),
+        };
         (self.tracked > 0).then(|| {
             format!(
-                "failed in {} of {} tracked runs, and in 1 of {} without tracking{others}",
+                "failed in {} of {} tracked runs, and in 1 of {} without tracking{others}{spared}",
                 self.failed, self.tracked, self.untracked,
             )
         })

@@ -7,7 +7,8 @@
 //! A run that watched a predictor's locations and does not show it counts against it, unless
 //! - the order of events that it depends on is uncertain in that run,
 //! - the run is incomplete: what is not in it may have happened, or
-//! - it is about accesses from the start on (`-R`), and the run began to watch late, or
+//! - it is about accesses from the start on (`-R`), and the run began to watch late,
+//! - it is about several accesses, and the run began to watch so late that it saw none of them, or
 //! - it is about several accesses, the run began to watch late, and there are failing and successful runs that did not:
 //!   what it missed, they know, or
 //! - it is that a read returns a write (`WR`), and the read met what such a write leaves, left by somebody before the run began to
@@ -91,6 +92,37 @@ impl Tally {
 struct Watched {
     locations: BTreeSet<LocationId>,
     late: BTreeSet<LocationId>,
+    /// What was seen of the late ones.
+    #[serde(default)]
+    seen: BTreeSet<(LocationId, StatementId)>,
+}
+
+impl Watched {
+    fn of(run: &Run) -> Self {
+        let accesses = run.events.iter().filter_map(|happened| match happened.what {
+            What::Access(access) => Some((access.location, happened.statement)),
+            _ => None,
+        });
+        Self {
+            locations: run.watched.clone(),
+            late: run.late.clone(),
+            seen: accesses
+                .filter(|(location, _)| run.late.contains(location))
+                .collect(),
+        }
+    }
+
+    /// Whether all of a predictor's accesses to a location may have been before it was watched.
+    fn missed(&self, predictor: &Predictor) -> bool {
+        let late = |location: &&LocationId| self.late.contains(location);
+        let accesses = predictor.accesses();
+        let was_seen = |location: &LocationId| {
+            let mut here = accesses.iter().filter(|(_, at, _)| *at == Some(*location));
+            here.any(|(actor, ..)| self.seen.contains(&(*location, actor.statement)))
+        };
+        let locations = predictor.locations();
+        is_interleaving(predictor) && locations.iter().filter(late).any(|location| !was_seen(location))
+    }
 }
 
 /// What the runs say of one predictor.
@@ -126,11 +158,7 @@ impl Evidence {
         let complete = run.incomplete.is_none();
         self.runs.add(failed);
         if complete {
-            let watched = Watched {
-                locations: run.watched.clone(),
-                late: run.late.clone(),
-            };
-            self.watched.entry(watched).or_default().add(failed);
+            self.watched.entry(Watched::of(run)).or_default().add(failed);
             for branch in &run.traced {
                 self.traced.entry(*branch).or_default().add(failed);
             }
@@ -371,7 +399,7 @@ impl Evidence {
             let says = |location| {
                 watched.locations.contains(location) && !(from_the_start && watched.late.contains(location))
             };
-            if locations.iter().all(says) {
+            if locations.iter().all(says) && !watched.missed(predictor) {
                 all.failing += tally.failing;
                 all.successful += tally.successful;
             }

@@ -106,6 +106,7 @@ fn brute_force(runs: &[Run], predictor: &Predictor) -> Counts {
         let silent = !watched
             || run.incomplete.is_some()
             || late
+            || saw_nothing(run, predictor)
             || observation.unknown.contains(predictor)
             || met_what_it_leaves(runs, &observation, predictor)
             || torn_by(predictor).is_some_and(|torn| observation.headless.contains(&torn));
@@ -140,6 +141,34 @@ fn met_what_it_leaves(runs: &[Run], observation: &Observation, predictor: &Predi
     })
 }
 
+/// Whether a run began to watch an interleaving's location so late that it saw none of its accesses there.
+fn saw_nothing(run: &Run, predictor: &Predictor) -> bool {
+    let seen = |location: LocationId, statement: StatementId| {
+        run.events.iter().any(|happened| {
+            matches!(happened.what, What::Access(access) if access.location == location)
+                && happened.statement == statement
+        })
+    };
+    let late: Vec<LocationId> = predictor
+        .locations()
+        .into_iter()
+        .filter(|at| run.late.contains(at))
+        .collect();
+    let missed = |at: &LocationId| {
+        let accesses = predictor.accesses();
+        let mut here = accesses.iter().filter(|(_, location, _)| *location == Some(*at));
+        here.all(|(actor, ..)| !seen(*at, actor.statement))
+    };
+    is_interleaving(predictor) && late.iter().any(missed)
+}
+
+fn is_interleaving(predictor: &Predictor) -> bool {
+    matches!(
+        predictor,
+        Predictor::Order { .. } | Predictor::Atomicity { .. } | Predictor::Torn { .. }
+    )
+}
+
 fn is_late(run: &Run, predictor: &Predictor) -> bool {
     let locations = predictor.locations();
     locations.iter().any(|location| run.late.contains(location))
@@ -147,14 +176,10 @@ fn is_late(run: &Run, predictor: &Predictor) -> bool {
 
 /// Whether most complete runs of both kinds watched the locations of an interleaving from the start on.
 fn others_know(runs: &[Run], predictor: &Predictor) -> bool {
-    let interleaving = matches!(
-        predictor,
-        Predictor::Order { .. } | Predictor::Atomicity { .. } | Predictor::Torn { .. }
-    );
     let watched = |run: &&Run| {
         let locations = predictor.locations();
         let watched = locations.iter().all(|location| run.watched.contains(location));
-        run.incomplete.is_none() && watched
+        run.incomplete.is_none() && watched && !saw_nothing(run, predictor)
     };
     let most = |failed: bool| {
         let all = runs.iter().filter(watched);
@@ -162,7 +187,7 @@ fn others_know(runs: &[Run], predictor: &Predictor) -> bool {
         let early = all.iter().filter(|run| !is_late(run, predictor)).count();
         early > 0 && 2 * early >= all.len()
     };
-    interleaving && most(true) && most(false)
+    is_interleaving(predictor) && most(true) && most(false)
 }
 
 fn add_up(runs: &[Run]) -> Evidence {

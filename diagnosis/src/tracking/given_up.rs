@@ -37,6 +37,8 @@ struct Tally {
     by_failing: u32,
     /// Failing runs that watched it to their end.
     kept: u32,
+    /// Those of them that had it from the start.
+    early: u32,
     /// Runs that watched it.
     runs: u32,
     /// The most accesses that a run had to it.
@@ -62,7 +64,10 @@ impl GivenUp {
             match (watched.given_up, failed) {
                 (true, true) => tally.by_failing += 1,
                 (true, false) => tally.by_successful += 1,
-                (false, true) => tally.kept += 1,
+                (false, true) => {
+                    tally.kept += 1;
+                    tally.early += u32::from(!watched.late);
+                }
                 (false, false) => {}
             }
         }
@@ -81,6 +86,11 @@ impl GivenUp {
     /// How many failing runs watched a location to their end.
     pub(super) fn kept(&self, access: &Access) -> u32 {
         self.tallies.get(access).map_or(0, |tally| tally.kept)
+    }
+
+    /// How many of them had it from the start.
+    pub(super) fn early(&self, access: &Access) -> u32 {
+        self.tallies.get(access).map_or(0, |tally| tally.early)
     }
 
     /// Whether nobody touches a location, as far as runs have shown.

@@ -117,17 +117,24 @@ impl Tracking<'_, '_> {
 
     /// The nearest locations that too few failing runs have watched: most often it is one of them, but none that nobody touches.
     fn nearest(&self, planned: &Planned) -> Vec<usize> {
-        let locations = planned.armament.locations.iter().map(|armed| {
-            let site = armed.sites.first();
-            let site = site.and_then(|&site| planned.plan.watch_sites.get(site));
-            let known = site.is_none_or(|site| {
-                let access = self.access(site);
-                let seen = self.given_up.kept(&access) >= ENOUGH || self.given_up.is_idle(&access);
-                seen || self.given_up.contains(&access)
-            });
-            (registers_for(&[&armed.spec]), known)
+        let locations = planned.armament.locations.iter().enumerate();
+        let near = locations.filter_map(|(number, armed)| {
+            let site = planned.plan.watch_sites.get(*armed.sites.first()?)?;
+            let access = self.access(site);
+            let kept = self.given_up.kept(&access);
+            if kept >= ENOUGH || self.given_up.is_idle(&access) || self.given_up.contains(&access) {
+                return None;
+            }
+            let (watched, spec) = self.location(planned, number)?;
+            let fixed = self.fixed.places(&watched).next();
+            Some(Near {
+                number,
+                registers: registers_for(&[&spec]) + fixed.map_or(0, |_| registers(&spec)),
+                // What was found late was not seen well, and will be where failing runs had it.
+                seen: fixed.map_or(kept, |_| self.given_up.early(&access)),
+            })
         });
-        first_unknown(locations)
+        first_unknown(near)
     }
 
     /// How many registers some locations take beside the locks, each with the place that the last failing run had it at. A location that is
@@ -209,14 +216,24 @@ fn with_room_left(
     wanted
 }
 
-/// The first locations of which too little is known, for half of the registers: the others take turns at the rest. A
-/// location is the registers that it takes, and whether enough is known.
-fn first_unknown(locations: impl Iterator<Item = (usize, bool)>) -> Vec<usize> {
-    let unknown = locations.enumerate().filter(|(_, (_, known))| !known);
+/// A location of which too little is known.
+struct Near {
+    number: usize,
+    /// How many it takes.
+    registers: usize,
+    /// In how many failing runs it was seen well.
+    seen: u32,
+}
+
+/// The first locations of which too little is known, for half of the registers: the others take turns at the rest. Of the very
+/// nearest those that were seen least come first.
+fn first_unknown(nearest: impl Iterator<Item = Near>) -> Vec<usize> {
+    let mut nearest: Vec<Near> = nearest.take(REGISTERS).collect();
+    nearest.sort_by_key(|near| near.seen);
     let mut free = REGISTERS / 2;
-    let first = unknown.map_while(|(number, (registers, _))| {
-        free = free.checked_sub(registers)?;
-        Some(number)
+    let first = nearest.iter().map_while(|near| {
+        free = free.checked_sub(near.registers)?;
+        Some(near.number)
     });
     first.collect()
 }
@@ -228,7 +245,7 @@ fn registers(spec: &WatchSpec) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{first_unknown, with_room_left};
+    use super::{Near, first_unknown, with_room_left};
 
     #[test]
     fn what_the_failing_statement_accesses_leaves_a_register_to_the_others() {
@@ -244,17 +261,20 @@ mod tests {
 
     #[test]
     fn the_nearest_of_which_too_little_is_known_have_half_of_the_registers() {
-        let first = |locations: &[(usize, bool)]| first_unknown(locations.iter().copied());
-        assert_eq!(
-            first(&[(1, true), (1, false), (1, true), (1, false), (1, false)]),
-            [1, 3]
-        );
-        assert_eq!(
-            first(&[(1, false), (2, false), (1, false)]),
-            [0],
-            "none is passed over for a farther one"
-        );
-        assert_eq!(first(&[(3, false), (1, true)]), [0_usize; 0]);
-        assert_eq!(first(&[(1, true)]), [0_usize; 0]);
+        let first = |locations: &[(usize, u32)]| {
+            let near = |(number, &(registers, seen))| Near {
+                number,
+                registers,
+                seen,
+            };
+            first_unknown(locations.iter().enumerate().map(near))
+        };
+        assert_eq!(first(&[(1, 0), (1, 0), (1, 0)]), [0, 1]);
+        let passed_over = "none is passed over for a farther one";
+        assert_eq!(first(&[(1, 0), (2, 0), (1, 0)]), [0], "{passed_over}");
+        assert_eq!(first(&[(3, 0), (1, 0)]), [0_usize; 0]);
+        assert_eq!(first(&[(1, 1), (1, 1), (2, 0)]), [2], "seen least");
+        let far = [(1, 1), (1, 1), (1, 1), (1, 1), (1, 0)];
+        assert_eq!(first(&far), [0, 1], "but none of the farther ones");
     }
 }
