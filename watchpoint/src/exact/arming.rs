@@ -233,6 +233,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
     pub(super) fn probed(
         &mut self,
         tracer: &mut Tracer<Kind>,
+        tid: Tid,
         probe: ProbeId,
         registers: &Registers,
     ) -> Result<Option<Location>, WatchError> {
@@ -254,7 +255,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
         let known = places.contains(&(location, at));
         let watched = places.iter().any(|(_, place)| place.covers(&at));
         self.place(tracer, location, at, late)?;
-        let verdict = self.ceiling.probed(location, at.addr, known);
+        let verdict = self.ceiling.probed(location, tid, at.addr, known);
         self.obey(tracer, location, verdict)?;
         Ok((!watched).then_some(at))
     }

@@ -7,7 +7,7 @@
 //! A thread that polls is another matter: it has nothing else to do, and does it later. What it polls is watched for longer, and
 //! when that is enough, nothing more is to be seen until the content changes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use program::RunAddr;
 use tracee::Tid;
@@ -62,7 +62,8 @@ struct Stops {
     seen: BTreeSet<(Tid, u64)>,
     idle: u32,
     steps: u32,
-    last: Option<RunAddr>,
+    /// Where each thread came by last.
+    last: BTreeMap<Tid, RunAddr>,
 }
 
 impl Ceiling {
@@ -75,6 +76,13 @@ impl Ceiling {
     pub(super) fn of(locations: usize) -> Self {
         Self {
             locations: vec![Stops::default(); locations],
+        }
+    }
+
+    /// A thread has ended.
+    pub(super) fn forget(&mut self, tid: Tid) {
+        for stops in &mut self.locations {
+            stops.last.remove(&tid);
         }
     }
 
@@ -101,20 +109,17 @@ impl Ceiling {
         }
     }
 
-    /// A probe found a location somewhere, where it was watched already or not.
-    pub(super) fn probed(&mut self, location: usize, at: RunAddr, known: bool) -> Verdict {
+    /// A thread's probe found a location somewhere, where it was watched already or not.
+    pub(super) fn probed(&mut self, location: usize, tid: Tid, at: RunAddr, known: bool) -> Verdict {
         let Some(stops) = self.locations.get_mut(location) else {
             return Verdict::GoOn;
         };
+        let last = stops.last.insert(tid, at);
         if known {
             stops.idle = stops.idle.saturating_add(1);
-        } else if stops
-            .last
-            .is_some_and(|last| last.0.abs_diff(at.0) <= LONGEST_STEP)
-        {
+        } else if last.is_some_and(|last| last.0.abs_diff(at.0) <= LONGEST_STEP) {
             stops.steps = stops.steps.saturating_add(1);
         }
-        stops.last = Some(at);
         if !known && stops.steps == MOST_STEPS {
             Verdict::TooMuch
         } else if known && stops.idle == MOST_IDLE {
@@ -157,7 +162,7 @@ mod tests {
         let mut ceiling = Ceiling::of(2);
         let verdicts = |ceiling: &mut Ceiling, location, stride: u64| -> Vec<Verdict> {
             (0..1000_u64)
-                .map(|n| ceiling.probed(location, RunAddr(0x1000 + n * stride), false))
+                .map(|n| ceiling.probed(location, Tid(7), RunAddr(0x1000 + n * stride), false))
                 .collect()
         };
         let walking = verdicts(&mut ceiling, 0, 1);
@@ -167,10 +172,21 @@ mod tests {
     }
 
     #[test]
+    fn threads_walk_on_their_own() {
+        let mut ceiling = Ceiling::of(1);
+        let verdicts = (0..1000_u64).map(|n| {
+            let (thread, step) = (n % 2, n / 2);
+            let tid = if thread == 0 { Tid(7) } else { Tid(8) };
+            ceiling.probed(0, tid, RunAddr(0x1000 + thread * 0x1000 + step), false)
+        });
+        assert_eq!(verdicts.filter(|it| *it == Verdict::TooMuch).count(), 1);
+    }
+
+    #[test]
     fn a_place_that_is_found_again_and_again_is_looked_for_no_longer() {
         let mut ceiling = Ceiling::of(1);
         let verdicts: Vec<Verdict> = (0..1000)
-            .map(|_| ceiling.probed(0, RunAddr(0x1000), true))
+            .map(|_| ceiling.probed(0, Tid(7), RunAddr(0x1000), true))
             .collect();
         assert!(!verdicts.contains(&Verdict::TooMuch));
         assert_eq!(

@@ -87,6 +87,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
     pub(crate) fn thread_exited(&mut self, tid: Tid) {
         self.probes.forget(tid);
         self.owner.forget(tid);
+        self.ceiling.forget(tid);
         self.resumed_ns.remove(&tid);
     }
 
@@ -152,7 +153,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
                 }
             }
             Trap::Probe(probe) => {
-                let found = self.came_by(tracer, &[probe], &registers)?;
+                let found = self.came_by(tracer, tid, &[probe], &registers)?;
                 // A thread has one SIGTRAP: that of a watch is lost behind the probe's, and what the instruction did to
                 // another location is told here, even if nothing is known of this one, as where a pointer is null.
                 let lost = (self.owner.stops() && probe != ProbeId::LIBRARIES).then_some(NOWHERE);
@@ -225,7 +226,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
             return Ok(Resume::Suppress);
         };
         unblock(tracer, tid);
-        let found = self.came_by(tracer, &places, &registers)?;
+        let found = self.came_by(tracer, tid, &places, &registers)?;
         // What was watched before has told of its access itself.
         if let Some(at) = found {
             self.hit(tid, at.addr, Report::Probe, time_ns, registers);
@@ -238,6 +239,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
     fn came_by(
         &mut self,
         tracer: &mut Tracer<Kind>,
+        tid: Tid,
         places: &[ProbeId],
         registers: &Registers,
     ) -> Result<Option<Location>, WatchError> {
@@ -246,7 +248,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
             if place == ProbeId::LIBRARIES {
                 self.libraries(tracer)?;
             } else {
-                found = self.probed(tracer, place, registers)?.or(found);
+                found = self.probed(tracer, tid, place, registers)?.or(found);
             }
         }
         Ok(found)
