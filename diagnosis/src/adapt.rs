@@ -6,7 +6,8 @@
 //! the whole slice is tracked, and not even then where there are threads: it may well be the trace of something farther back. Neither does, of threads that wait for locks, what
 //! is no deadlock: that a lock was taken before somebody else wanted it is how every deadlock begins. After [`PATIENCE`] recurrences
 //! what there is has to do, once successful runs have tracked as much; after [`MOST_PATIENCE`] if it only restates the failure.
-//! An explanation that stands after so many waits for the successful runs that could refute it, and needs no more failing ones.
+//! An explanation that stands after so many waits for the successful runs that could refute it, and needs no more failing ones;
+//! neither does a search that has hardly any successful runs to compare with.
 
 use std::fmt;
 
@@ -54,7 +55,7 @@ pub struct Adapt {
     /// Whether runs without tracking succeeded.
     #[serde(default)]
     can_succeed: bool,
-    /// Whether an explanation stands that only successful runs can refute now.
+    /// Whether only successful runs tell more: an explanation stands that they may refute, or there is nothing to compare with.
     #[serde(default)]
     waits: bool,
     /// Failures that came meanwhile.
@@ -195,7 +196,7 @@ impl Adapt {
                 false => successful >= SUCCESSES || best.counts.convince(),
             }
         };
-        let compared = self.successes >= if patient { SUCCESSES } else { TO_END };
+        let tracked = self.successes >= if patient { SUCCESSES } else { TO_END };
         if let Some(best) = run.ranked.first().filter(known) {
             let half = patient && run.locked && !matches!(best.predictor, Predictor::Deadlock { .. });
             if best.explains && !half {
@@ -208,12 +209,12 @@ impl Adapt {
             // What holds in every run, or only says that it failed, explains none: the runs that would tell may not have
             // been made. And where threads could get in each other's way, what tells of that may not have had its turn.
             let tells = best.counts.successful_with < best.counts.successful && !best.restates();
-            if patient && whole && compared && tells && run.alone && run.watched {
+            if patient && whole && tracked && tells && run.alone && run.watched {
                 return Next::Stop(stop);
             }
             // A predictor of what was tracked last has had no successful run to show itself in before that.
             let without = best.counts.successful.saturating_sub(best.counts.successful_with);
-            let compared = compared || without >= MANY;
+            let compared = tracked || without >= MANY;
             let over = best.says_something() || whole || self.recurrences >= MOST_PATIENCE;
             if !patient && compared && over {
                 return Next::Stop(stop);
@@ -223,9 +224,10 @@ impl Adapt {
             return Next::Stop(Stop::Enough);
         }
         let stands = |best: &Ranked| best.explains && best.counts.separate();
-        self.waits = !patient && run.ranked.first().is_some_and(stands);
+        let compared = self.all_successes >= FEW_SUCCESSES;
+        self.waits = !patient && (run.ranked.first().is_some_and(stands) || !compared);
         // What was tracked last is compared first, before there is more of it.
-        if run.failed && !whole && (patient || compared) {
+        if run.failed && !whole && (patient || tracked) {
             self.sigma = self.sigma.saturating_mul(2);
             self.successes = 0;
         }
