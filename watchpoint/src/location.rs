@@ -1,12 +1,13 @@
 //! Bytes to watch, as the aligned pieces that a debug register takes.
 
 use program::RunAddr;
+use serde::{Deserialize, Serialize};
 
 /// How many debug registers a thread has.
 pub const REGISTERS: usize = 4;
 
 /// Which accesses to report. The processor has no way to report reads alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Trigger {
     /// Writes.
     Write,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use failure::image::Registers;
 use iced_x86::Register;
 use program::{FileOffset, LinkAddr, RunAddr};
+use serde::{Deserialize, Serialize};
 use tracee::process::{Memory, Module, ModuleMap};
 use tracee::ptrace::{End, Launch};
 use tracee::{Pid, Tid, monotonic_ns};
@@ -35,7 +36,7 @@ pub enum ModeRequest {
 }
 
 /// Where a location is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Address {
     /// An address of the process.
     Run(RunAddr),
@@ -53,7 +54,7 @@ pub enum Address {
 }
 
 /// A chain of pointers that starts in a file which the process has mapped, or will.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pointed {
     /// The file; `None` for the executable.
     pub module: Option<PathBuf>,
@@ -73,7 +74,7 @@ impl Pointed {
 }
 
 /// A place in the code where an address is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe {
     /// The file; `None` for the executable.
     pub module: Option<PathBuf>,
@@ -114,7 +115,7 @@ fn is_in_frames(addr: RunAddr, registers: &Registers) -> bool {
 }
 
 /// `base + index · scale + disp`, of a thread's registers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Expression {
     /// Base register.
     pub base: Option<Register>,
@@ -167,7 +168,7 @@ pub(crate) fn module_at<'m>(modules: &'m ModuleMap, path: &Path) -> Option<&'m M
 }
 
 /// A location to watch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchSpec {
     /// Where.
     pub address: Address,

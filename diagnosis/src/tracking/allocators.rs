@@ -1,9 +1,10 @@
 //! The functions that hand out memory.
 
 use program::{FileOffset, ModuleId, Program};
+use serde::{Deserialize, Serialize};
 
 /// Which argument of an allocator is the size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum SizeArgument {
     /// The first.
     First,
@@ -23,7 +24,7 @@ const NAMES: [(&str, SizeArgument); 5] = [
 ];
 
 /// A function that returns memory which nobody else has.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Allocator {
     /// The file that it is in; `None` for the executable.
     pub module: Option<String>,

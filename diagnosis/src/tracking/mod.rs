@@ -19,7 +19,8 @@ use std::path::PathBuf;
 use failure::Failure;
 use failure::report::Report;
 use program::values::Gpr;
-use program::{FunctionRef, LinkAddr, ModuleId, Pc, Program};
+use program::{BuildId, FunctionRef, LinkAddr, ModuleId, Pc, Program};
+use serde::{Deserialize, Serialize};
 use slicer::plan::{Plan, WatchSite};
 use slicer::slice::{Criterion, Slice, SliceStatement};
 use slicer::threads::ThreadModel;
@@ -49,8 +50,9 @@ const LEAST_JOINED: usize = 8;
 /// Statements that runs showed whose own dependences are followed.
 const MOST_JOINED: usize = 16;
 
-/// What one run is to track.
-#[derive(Clone, Debug, Default)]
+/// What one run is to track. This is what a host is told, so fields may be added and must not be needed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Assignment {
     /// How many statements of the slice that covers.
     pub sigma: u32,
@@ -62,6 +64,17 @@ pub struct Assignment {
     pub library: Vec<LibraryCode>,
     /// The functions whose results are to be noted: where the memory comes from is asked for.
     pub allocators: Vec<Allocator>,
+    /// The program's files: what the plan's numbers of modules mean.
+    pub modules: Vec<ModuleName>,
+}
+
+/// A file of the program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModuleName {
+    /// Where the failing process had it.
+    pub path: String,
+    /// Its build.
+    pub build_id: Option<BuildId>,
 }
 
 /// An access that the best explanation is about.
@@ -74,7 +87,7 @@ pub struct Promising {
 }
 
 /// A library function that was compiled into the program.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LibraryCode {
     /// The file; `None` for the executable.
     pub module: Option<String>,
@@ -448,7 +461,16 @@ impl<'p, 'a> Tracking<'p, 'a> {
             locations,
             library: self.library_code(),
             allocators,
+            modules: self.modules(),
         }
+    }
+
+    fn modules(&self) -> Vec<ModuleName> {
+        let modules = self.program.modules().map(|(_, module)| ModuleName {
+            path: module.name().to_owned(),
+            build_id: module.elf().build_id(),
+        });
+        modules.collect()
     }
 
     /// The access that a location is watched for.

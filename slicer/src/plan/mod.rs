@@ -11,6 +11,7 @@ pub mod watch;
 use iced_x86::FlowControl;
 use program::code::{FlowGraph, InstrIx};
 use program::{FunctionRef, Pc, Program};
+use serde::{Deserialize, Serialize};
 
 use crate::cfg::{of_flow, with_exceptions};
 use crate::dependence::locks;
@@ -22,16 +23,19 @@ pub use ranges::{PcRange, merge};
 pub use watch::{AddressExpr, Early, WatchSite};
 
 /// What to track.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// The code to trace, ascending, without overlaps.
     pub ranges: Vec<PcRange>,
     /// The instructions inside the ranges whose outcome only a run can tell: conditional and indirect jumps,
     /// indirect calls. Ascending.
     pub branches: Vec<Pc>,
-    /// The memory to watch, in the order of the statements; no place that never changes comes twice.
+    /// The memory to watch, in the order of the statements; no place that never changes comes twice. Whoever tracks is told
+    /// where that is, not why.
+    #[serde(skip)]
     pub watch_sites: Vec<WatchSite>,
     /// The tracked instructions, in the order of the statements.
+    #[serde(skip)]
     pub statements: Vec<TrackedInstruction>,
 }
 

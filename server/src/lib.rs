@@ -1,0 +1,3 @@
+//! Bugs, plans, runs and sketches of a fleet.
+
+pub mod store;

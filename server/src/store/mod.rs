@@ -1,0 +1,104 @@
+//! What the service knows, on disk.
+//!
+//! Everything about a bug in one build (a [`Case`]) is a log: the failure that opened it, then runs, in the order in which they
+//! were stored. Whoever reads the log gets the same sketch from it, so servers need not talk to each other: the database
+//! gives each entry its number, and each server takes in what it has not seen. What is derived (the sketch, the state of a
+//! search) is kept beside the log with the number of the last entry that it knows, and never overwritten by something that knows less.
+//!
+//! - [`model`]: what is stored
+//! - `sql`: SQLite and PostgreSQL
+//! - [`objects`]: modules and large runs, as files or in an S3-compatible store
+
+pub mod model;
+
+use bytes::Bytes;
+use program::BuildId;
+use thiserror::Error;
+use tonic::async_trait;
+
+use model::{
+    Appended, Audit, BugId, BugRow, Case, CaseRow, Derived, FailureSeen, HostRow, ModuleRow, NewCase, NewRun,
+    Retention, Retired, State, StoredRun,
+};
+
+/// Why the store did not do what it was asked for.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// It may work later: the database is away, busy or out of space.
+    #[error("the store cannot be used just now ({0}): try again")]
+    Unavailable(String),
+    /// It was written by a newer failsketch.
+    #[error(
+        "the store is of version {found}, and this failsketch knows up to {known}: run the newer failsketch, or give another store"
+    )]
+    Newer {
+        /// Its version.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
+    /// What is in it cannot be read.
+    #[error("the store is damaged: {0}")]
+    Damaged(String),
+}
+
+/// Where everything is kept. Whatever a method returned `Ok` for is there after the server, or the database, was killed.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Notes a host, or that it is still there.
+    async fn host(&self, host: HostRow) -> Result<(), StoreError>;
+    /// All hosts, by their ids.
+    async fn hosts(&self) -> Result<Vec<HostRow>, StoreError>;
+
+    /// Opens a case with the failure that it begins with, unless it is open; counts the failure once by its id. Says whether
+    /// the case is new.
+    async fn open(&self, case: NewCase) -> Result<bool, StoreError>;
+    /// Counts a failure of a case that is open, once by its id. Says whether it was new.
+    async fn failed(&self, case: &Case, seen: FailureSeen) -> Result<bool, StoreError>;
+    /// Stores runs of a case, in one transaction, each once by its id.
+    async fn append(&self, case: &Case, runs: Vec<NewRun>) -> Result<Vec<Appended>, StoreError>;
+    /// The next entries of a log after one, in order, at most so many.
+    async fn runs_after(&self, case: &Case, seq: u64, most: u32) -> Result<Vec<StoredRun>, StoreError>;
+
+    /// One case.
+    async fn case(&self, case: &Case) -> Result<Option<CaseRow>, StoreError>;
+    /// The cases of one build, oldest first: what hosts that run it may be asked to track.
+    async fn cases_of_build(&self, build: &BuildId) -> Result<Vec<CaseRow>, StoreError>;
+    /// Keeps what was derived from a log, unless what is there knows more. Says whether it was kept.
+    async fn derive(&self, case: &Case, derived: Derived) -> Result<bool, StoreError>;
+    /// What was derived last.
+    async fn derived(&self, case: &Case) -> Result<Option<Derived>, StoreError>;
+
+    /// Bugs, the last seen first; of one program if that is given.
+    async fn bugs(&self, program: Option<&str>, most: u32) -> Result<Vec<BugRow>, StoreError>;
+    /// One bug.
+    async fn bug(&self, bug: &BugId) -> Result<Option<BugRow>, StoreError>;
+    /// The cases of a bug, the one that was active last first.
+    async fn cases_of_bug(&self, bug: &BugId) -> Result<Vec<CaseRow>, StoreError>;
+    /// Changes the state of a bug, and notes who did, in one transaction.
+    async fn steer(&self, bug: &BugId, state: State, widen: u32, audit: Audit) -> Result<(), StoreError>;
+    /// Who steered, the latest first.
+    async fn audit(&self, most: u32) -> Result<Vec<Audit>, StoreError>;
+
+    /// Notes a module whose bytes are in the object store.
+    async fn module(&self, module: ModuleRow) -> Result<(), StoreError>;
+    /// Which of some modules are known.
+    async fn modules(&self, builds: &[BuildId]) -> Result<Vec<ModuleRow>, StoreError>;
+
+    /// Forgets what is older, or more, than is to be kept. Says what is gone; objects are the caller's to remove.
+    async fn retire(&self, retention: Retention, now: u64) -> Result<Retired, StoreError>;
+    /// Whether the store answers.
+    async fn ping(&self) -> Result<(), StoreError>;
+}
+
+/// Bytes that are kept in the log itself; larger runs are objects.
+pub const MOST_INLINE: usize = 64 << 10;
+
+/// A run's record, wherever it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// In the log.
+    Inline(Bytes),
+    /// In the object store, by its key.
+    Object(String),
+}

@@ -1,0 +1,232 @@
+//! What is stored.
+
+use std::fmt;
+
+use bytes::Bytes;
+use program::BuildId;
+
+use super::Body;
+
+/// A bug: a program's name and a signature, the same in all its builds.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BugId(pub String);
+
+impl fmt::Display for BugId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A bug in one build of its program.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Case {
+    /// The bug.
+    pub bug: BugId,
+    /// The build.
+    pub build: BuildId,
+}
+
+/// What is done about a bug.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum State {
+    /// It is tracked until its sketch is stable.
+    #[default]
+    Tracking,
+    /// Somebody stopped it.
+    Stopped,
+    /// It is said to be fixed in this build, and in builds that are seen after it.
+    Fixed(BuildId),
+    /// It failed in a build that was to have it fixed.
+    Regressed(BuildId),
+}
+
+/// A host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostRow {
+    /// What it calls itself.
+    pub id: String,
+    /// What it said about itself: the `RegisterRequest`, encoded.
+    pub registration: Bytes,
+    /// When it said so last, in seconds since 1970.
+    pub seen: u64,
+}
+
+/// A case to open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewCase {
+    /// Which one.
+    pub case: Case,
+    /// The program's name.
+    pub program: String,
+    /// The signature in words.
+    pub signature: String,
+    /// The files of the failing process, as JSON.
+    pub modules: Bytes,
+    /// The report, as JSON.
+    pub report: Bytes,
+    /// Runs until the failure, with it.
+    pub runs: u64,
+    /// The failure.
+    pub seen: FailureSeen,
+}
+
+/// A failure that somebody saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailureSeen {
+    /// The reporter's id for it.
+    pub id: String,
+    /// The host.
+    pub host: String,
+    /// When, in seconds since 1970.
+    pub at: u64,
+}
+
+/// A run to store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewRun {
+    /// The reporter's id for it.
+    pub id: String,
+    /// The host.
+    pub host: String,
+    /// When it came, in seconds since 1970.
+    pub at: u64,
+    /// Whether it failed.
+    pub failed: bool,
+    /// Its record, as JSON.
+    pub body: Body,
+}
+
+/// What became of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Appended {
+    /// It is the log's entry with this number, from 1.
+    Stored(u64),
+    /// It was there before.
+    Duplicate,
+}
+
+/// An entry of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredRun {
+    /// Its number, from 1.
+    pub seq: u64,
+    /// The reporter's id for it.
+    pub id: String,
+    /// The host.
+    pub host: String,
+    /// When it came.
+    pub at: u64,
+    /// Its record.
+    pub body: Body,
+}
+
+/// What is known of a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaseRow {
+    /// Which one.
+    pub case: Case,
+    /// The program's name.
+    pub program: String,
+    /// The state of its bug.
+    pub state: State,
+    /// How often somebody asked for twice as many statements.
+    pub widened: u32,
+    /// The files of the failing process, as JSON.
+    pub modules: Bytes,
+    /// The report that it was opened with, as JSON.
+    pub report: Bytes,
+    /// Runs until that failure, with it.
+    pub runs_until: u64,
+    /// The last entry of its log.
+    pub last_seq: u64,
+    /// Entries that were forgotten by age or number: the log begins after this one.
+    pub retired_seq: u64,
+    /// Failures that were reported, tracked or not.
+    pub failures: u64,
+    /// First and last failure, in seconds since 1970.
+    pub first_seen: u64,
+    /// The last one.
+    pub last_seen: u64,
+}
+
+/// A bug with what its cases have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BugRow {
+    /// Which one.
+    pub id: BugId,
+    /// The program's name.
+    pub program: String,
+    /// The signature in words.
+    pub signature: String,
+    /// What is done about it.
+    pub state: State,
+    /// First failure, in seconds since 1970.
+    pub first_seen: u64,
+    /// Last failure.
+    pub last_seen: u64,
+    /// Failures that were reported, tracked or not.
+    pub failures: u64,
+    /// Tracked runs.
+    pub runs: u64,
+    /// Hosts that reported on it.
+    pub hosts: u64,
+}
+
+/// What follows from a log up to an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Derived {
+    /// The last entry that is in it.
+    pub seq: u64,
+    /// How the bug was steered when it was derived: with more of that, it is newer.
+    pub widened: u32,
+    /// The sketch, as JSON.
+    pub sketch: Bytes,
+    /// How the search stands, as JSON.
+    pub summary: Bytes,
+}
+
+/// Somebody steered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Audit {
+    /// When, in seconds since 1970.
+    pub at: u64,
+    /// Who.
+    pub who: String,
+    /// What about.
+    pub bug: BugId,
+    /// What they did, in words.
+    pub what: String,
+}
+
+/// A file of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModuleRow {
+    /// What tells it from others.
+    pub build: BuildId,
+    /// Where some host had it.
+    pub path: String,
+    /// Its length.
+    pub bytes: u64,
+    /// Its key in the object store.
+    pub object: String,
+}
+
+/// What is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Entries of each log: the oldest of more are forgotten, once a sketch knows them.
+    pub runs_of_a_case: u64,
+    /// Bugs that nobody has seen for so many seconds are forgotten with all their runs.
+    pub seconds: u64,
+}
+
+/// What was forgotten.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Retired {
+    /// Runs.
+    pub runs: u64,
+    /// Bugs.
+    pub bugs: u64,
+    /// Objects that nothing refers to any more.
+    pub objects: Vec<String>,
+}
