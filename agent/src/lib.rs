@@ -3,8 +3,10 @@
 //! - [`tracked`]: one run of a program that we start, with its accesses and its outcome
 //! - `allocations`: where the memory comes from that they touch
 //! - `stacks`: whose threads they are, and on whose behalf a library touches watched memory
+//! - [`link`]: the connection to the server
 
 mod allocations;
+pub mod link;
 mod stacks;
 pub mod tracked;
 
