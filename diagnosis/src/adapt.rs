@@ -152,6 +152,15 @@ impl Adapt {
         self.recurrences
     }
 
+    /// Tracks twice as many statements, and waits for as many recurrences again.
+    pub fn widen(&mut self) -> Next {
+        *self = Self {
+            can_succeed: self.can_succeed || self.all_successes > 0,
+            ..Self::new(self.sigma.saturating_mul(2), self.most)
+        };
+        Next::Track(self.sigma)
+    }
+
     /// Whether nothing more is to be learnt from failing runs. One more of them is noted, and why it ends if it does.
     pub fn spares(&mut self) -> Option<Next> {
         if !self.waits {

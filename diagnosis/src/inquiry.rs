@@ -165,6 +165,12 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         self.likeness.signature()
     }
 
+    /// What failures of the bug have in common.
+    #[must_use]
+    pub fn likeness(&self) -> &Likeness {
+        &self.likeness
+    }
+
     /// Whether threads of a program that does not get on wait for locks.
     #[must_use]
     pub fn is_deadlock(&self) -> bool {
@@ -219,6 +225,12 @@ impl<'p, 'a> Inquiry<'p, 'a> {
     pub fn calm(&mut self) -> bool {
         let promising = self.promising();
         self.tracking.calm(&promising, &mut self.catalogue)
+    }
+
+    /// Somebody asks for more: twice as many statements are tracked, whatever is known.
+    pub fn widen(&mut self) {
+        let next = self.adapt.widen();
+        self.go_on(next);
     }
 
     /// What the best explanation is about: it is watched in every run until it is known or refuted.

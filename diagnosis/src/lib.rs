@@ -3,6 +3,7 @@
 //! - [`inquiry`]: a bug from its first failure to its sketch
 //! - [`tracking`]: what runs are to track; `fixed`: where failing runs had what was found too late;
 //!   `supplied`: who writes, in successful runs, what failing ones find missing
+//! - [`conditions`]: how the next runs are made, where a failure does not recur or nothing else happens any more
 //! - [`record`]: a run as a host reports it; [`reading`]: what that is as evidence
 //! - [`run`]: one execution as evidence: who executed and accessed what, in which order, as far as that is known
 //! - [`predictor`]: what can separate failing from successful runs, and which of it held in a run
@@ -16,6 +17,7 @@
 pub mod accuracy;
 pub mod adapt;
 pub mod assemble;
+pub mod conditions;
 pub mod evidence;
 mod fixed;
 pub mod inquiry;

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use agent::{FlowTracking, Tracking};
 use anyhow::Result;
+use diagnosis::conditions::{Change, Changing, may_be_late};
 use diagnosis::inquiry::{Inquiry, Taken};
-use diagnosis::record::{RunEnd, RunRecord};
+use diagnosis::record::RunEnd;
 use diagnosis::sketch::Sketch;
 use diagnosis::tracking::Assignment;
 use failure::Signature;
 use program::Program;
 use pt_driver_client::recorder::{ControlFlow, recorder};
 
-use super::conditions::{Change, Changing};
 use super::deliver;
 use super::keep::Keeping;
 use super::limits::Limits;
@@ -201,17 +201,4 @@ impl Inquire<'_> {
         let limit = self.limits.reached(number).map(str::to_owned);
         inquiry.stopped().map(|stop| stop.to_string()).or(limit)
     }
-}
-
-/// Whether a run may have failed because a thread was delayed: not if there was just one. A deadlock is told by the locks, which
-/// libraries take: who called them is known where threads are stopped, and need not be compared with anything.
-fn may_be_late(record: &RunRecord, is_deadlock: bool) -> bool {
-    let threads = match &record.end {
-        RunEnd::Failed(_) if is_deadlock => return false,
-        RunEnd::Failed(report) => report.threads.len(),
-        RunEnd::Succeeded | RunEnd::Inconclusive => 0,
-    };
-    let mut touching = record.hits.iter().map(|hit| hit.tid);
-    let first = touching.next();
-    threads > 1 || touching.any(|tid| Some(tid) != first)
 }

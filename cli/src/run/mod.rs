@@ -2,13 +2,12 @@
 //!
 //! - `command`: the program and its surroundings, the same for every run
 //! - `series`: runs, one after the other or several at once
-//! - `load`, `conditions`: what is changed when a failure does not recur
+//! - `load`: keeps processors busy, which makes some failures recur
 //! - `search`: until the first failure; `inquire`: from there to the sketch
 //! - `keep`: recorded runs in a folder, and `diagnose`, which reads them again
 //! - `progress`: how far it is
 
 mod command;
-mod conditions;
 mod deliver;
 mod diagnose;
 mod inquire;

@@ -68,6 +68,31 @@ pub struct Assignment {
     pub modules: Vec<ModuleName>,
 }
 
+impl Assignment {
+    /// The part of it that a host with so many registers takes. Which of the locations that is follows from the number of the
+    /// run, so that every one has its turn somewhere.
+    #[must_use]
+    pub fn share(mut self, registers: usize, run: u64) -> Self {
+        let count = self.locations.len();
+        if registers_for(&self.locations.iter().map(|(_, spec)| spec).collect::<Vec<_>>()) <= registers {
+            return self;
+        }
+        let first = usize::try_from(run % count as u64).unwrap_or(0);
+        self.locations.rotate_left(first);
+        let mut kept: Vec<(WatchedRecord, WatchSpec)> = Vec::new();
+        for location in self.locations {
+            kept.push(location);
+            if registers_for(&kept.iter().map(|(_, spec)| spec).collect::<Vec<_>>()) > registers {
+                kept.pop();
+            }
+        }
+        Self {
+            locations: kept,
+            ..self
+        }
+    }
+}
+
 /// A file of the program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModuleName {

@@ -134,15 +134,36 @@ impl ProgramFiles {
         Ok(Program::new(modules))
     }
 
+    /// The program of a process of another host: its files by what that host called them, with where they are here, the
+    /// executable first.
+    ///
+    /// # Errors
+    /// When one of them cannot be read or is no program.
+    pub fn program_from<'m>(
+        &self,
+        files: impl IntoIterator<Item = (&'m str, &'m Path)>,
+    ) -> Result<Program<'_>, ProgramError> {
+        let modules = files.into_iter().enumerate().map(|(number, (name, path))| {
+            let module = self.module_named(path, name)?;
+            let library = number > 0 && is_system_path(name);
+            Ok(if library { module.as_library() } else { module })
+        });
+        Ok(Program::new(modules.collect::<Result<_, ProgramError>>()?))
+    }
+
     /// One file as a module.
     ///
     /// # Errors
     /// When it cannot be opened, or is no executable and no shared object.
     pub fn module(&self, path: &Path) -> Result<Module<'_>, ProgramError> {
+        self.module_named(path, &path.display().to_string())
+    }
+
+    fn module_named(&self, path: &Path, name: &str) -> Result<Module<'_>, ProgramError> {
         let files = HostFiles::with_debug_folders(path, self.debug_folders.clone());
         let files = self.files.push_get(Box::new(files));
         let bytes = files.binary()?;
-        Module::load(&path.display().to_string(), bytes, files).map_err(|source| ProgramError::NotAProgram {
+        Module::load(name, bytes, files).map_err(|source| ProgramError::NotAProgram {
             path: path.to_owned(),
             source,
         })

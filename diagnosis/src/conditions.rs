@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use watchpoint::Mode;
 
+use crate::record::{RunEnd, RunRecord};
+
 /// The conditions of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conditions {
@@ -101,6 +103,7 @@ const RARE: u64 = 4;
 
 impl Changing {
     /// Begins with a mode; `first` is how many runs the first failure took. Only what nobody asked for is changed.
+    #[must_use]
     pub fn new(mode: Mode, may_change_mode: bool, may_drop_flow: bool, first: u64) -> Self {
         let of = |mode, loaded| Conditions {
             mode,
@@ -134,6 +137,7 @@ impl Changing {
     }
 
     /// The conditions of the next run.
+    #[must_use]
     pub fn now(&self) -> Conditions {
         let conditions = self.turns[self.turn % self.turns.len()];
         let less = match self.care {
@@ -203,6 +207,20 @@ impl Changing {
             false => Less::FlowAndStops,
         }
     }
+}
+
+/// Whether a run may have failed because a thread was delayed: not if there was just one. A deadlock is told by the locks, which
+/// libraries take: who called them is known where threads are stopped, and need not be compared with anything.
+#[must_use]
+pub fn may_be_late(record: &RunRecord, is_deadlock: bool) -> bool {
+    let threads = match &record.end {
+        RunEnd::Failed(_) if is_deadlock => return false,
+        RunEnd::Failed(report) => report.threads.len(),
+        RunEnd::Succeeded | RunEnd::Inconclusive => 0,
+    };
+    let mut touching = record.hits.iter().map(|hit| hit.tid);
+    let first = touching.next();
+    threads > 1 || touching.any(|tid| Some(tid) != first)
 }
 
 #[cfg(test)]
