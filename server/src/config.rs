@@ -120,7 +120,9 @@ pub enum ConfigError {
     )]
     ProxyTrusted,
     /// Client certificates that nobody can check.
-    #[error("there is a `[[certificate]]`, but no `client_ca = \"ca.pem\"` in `[tls]` that would tell true ones from false ones")]
+    #[error(
+        "there is a `[[certificate]]`, but no `client_ca = \"ca.pem\"` in `[tls]` that would tell true ones from false ones"
+    )]
     NoClientCa,
     /// A person is not told by whom he is known.
     #[error("`[proxy]` trusts nobody: write the proxy's address, `trusted = [\"127.0.0.1/32\"]`")]
@@ -197,7 +199,10 @@ impl Config {
             return Err(ConfigError::ProxyFromNowhere);
         }
         once("token", self.tokens.iter().map(|token| &token.name))?;
-        let names = self.certificates.iter().map(|certificate| &certificate.common_name);
+        let names = self
+            .certificates
+            .iter()
+            .map(|certificate| &certificate.common_name);
         once("certificate", names)?;
         self.limits.check()
     }

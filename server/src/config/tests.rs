@@ -26,7 +26,10 @@ fn off_loopback_takes_tls_or_so_many_words() {
     let token = format!("[[token]]\nname = \"a\"\nsha256 = \"{HASH}\"\nroles = [\"agent\"]\n");
     let open = format!("listen = \"0.0.0.0:7474\"\n{token}");
     let said = error(&open);
-    assert!(said.contains("insecure = true") && said.contains("[tls]"), "{said}");
+    assert!(
+        said.contains("insecure = true") && said.contains("[tls]"),
+        "{said}"
+    );
     let config = of(&format!("insecure = true\n{open}")).unwrap();
     assert!(!config.trusts_loopback());
     let tls = "[tls]\ncertificate = \"s.pem\"\nkey = \"/k/s.key\"\n";
@@ -54,8 +57,12 @@ fn what_is_not_known_is_an_error_with_its_place() {
     let said = error("lisen = \"127.0.0.1:1\"\n");
     assert!(said.contains("lisen") && said.contains("line 1"), "{said}");
     assert!(error("[limits]\nmessage_byte = 1\n").contains("message_byte"));
-    assert!(error("[[token]]\nname = \"a\"\nsha256 = \"12\"\nroles = []\n").contains("64 hexadecimal digits"));
-    let said = error(&format!("[[token]]\nname = \"a\"\nsha256 = \"{HASH}\"\nroles = [\"root\"]\n"));
+    assert!(
+        error("[[token]]\nname = \"a\"\nsha256 = \"12\"\nroles = []\n").contains("64 hexadecimal digits")
+    );
+    let said = error(&format!(
+        "[[token]]\nname = \"a\"\nsha256 = \"{HASH}\"\nroles = [\"root\"]\n"
+    ));
     assert!(said.contains("root"), "{said}");
 }
 
@@ -77,6 +84,12 @@ fn limits_that_let_nothing_through_are_refused() {
 fn the_database_is_beside_the_file() {
     let config = of("").unwrap();
     assert!(config.store.starts_with("sqlite:/") && config.store.ends_with("/failsketch.db"));
-    assert_eq!(of("store = \"sqlite::memory:\"").unwrap().store, "sqlite::memory:");
-    assert_eq!(of("store = \"postgres://db/f\"").unwrap().store, "postgres://db/f");
+    assert_eq!(
+        of("store = \"sqlite::memory:\"").unwrap().store,
+        "sqlite::memory:"
+    );
+    assert_eq!(
+        of("store = \"postgres://db/f\"").unwrap().store,
+        "postgres://db/f"
+    );
 }

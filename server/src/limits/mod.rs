@@ -1,0 +1,39 @@
+//! How much somebody may ask for.
+//!
+//! - [`budget`]: memory of messages that are being received or worked on
+//! - [`rate`]: requests in time
+//! - [`hosts`]: both, for each host and in total
+//! - [`body`]: what of a request is received: how large, how slowly
+//! - [`mod@run`], [`report`]: what a record has to be like before anybody works on it
+//! - `predictors`: how many predictors a record can have; `text`: names and messages
+
+pub mod body;
+pub mod budget;
+pub mod hosts;
+pub mod rate;
+
+use std::time::Duration;
+
+use tonic::Status;
+use tonic::metadata::MetadataValue;
+
+pub use budget::{Budget, Guard};
+pub use hosts::{Host, Hosts};
+
+/// Where gRPC clients look when to try again, in milliseconds.
+pub const RETRY: &str = "grpc-retry-pushback-ms";
+
+/// Not now.
+fn later(why: String, after: Duration) -> Status {
+    let mut status = Status::resource_exhausted(why);
+    let millis = u64::try_from(after.as_millis()).unwrap_or(u64::MAX).max(1);
+    status.metadata_mut().insert(RETRY, MetadataValue::from(millis));
+    status
+}
+
+/// When to try again, if that is of use.
+#[must_use]
+pub fn retry_after(status: &Status) -> Option<Duration> {
+    let millis = status.metadata().get(RETRY)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_millis(millis))
+}
