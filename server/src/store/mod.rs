@@ -10,6 +10,9 @@
 //! - [`objects`]: modules and large runs, as files or in an S3-compatible store
 
 pub mod model;
+mod sql;
+
+pub use sql::open;
 
 use bytes::Bytes;
 use program::BuildId;
@@ -22,7 +25,7 @@ use model::{
 };
 
 /// Why the store did not do what it was asked for.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 pub enum StoreError {
     /// It may work later: the database is away, busy or out of space.
     #[error("the store cannot be used just now ({0}): try again")]
@@ -40,6 +43,15 @@ pub enum StoreError {
     /// What is in it cannot be read.
     #[error("the store is damaged: {0}")]
     Damaged(String),
+    /// It never will: there is no such case or bug, or what was given cannot be stored.
+    #[error("the store does not take this: {0}")]
+    Refused(String),
+}
+
+impl StoreError {
+    fn no_case(case: &Case) -> Self {
+        Self::Refused(format!("there is no bug {} in build {}", case.bug, case.build))
+    }
 }
 
 /// Where everything is kept. Whatever a method returned `Ok` for is there after the server, or the database, was killed.
@@ -55,7 +67,7 @@ pub trait Store: Send + Sync + 'static {
     async fn open(&self, case: NewCase) -> Result<bool, StoreError>;
     /// Counts a failure of a case that is open, once by its id. Says whether it was new.
     async fn failed(&self, case: &Case, seen: FailureSeen) -> Result<bool, StoreError>;
-    /// Stores runs of a case, in one transaction, each once by its id.
+    /// Stores runs of a case, in one transaction, each once by its id. Those that failed count as failures of the case.
     async fn append(&self, case: &Case, runs: Vec<NewRun>) -> Result<Vec<Appended>, StoreError>;
     /// The next entries of a log after one, in order, at most so many.
     async fn runs_after(&self, case: &Case, seq: u64, most: u32) -> Result<Vec<StoredRun>, StoreError>;
@@ -75,7 +87,7 @@ pub trait Store: Send + Sync + 'static {
     async fn bug(&self, bug: &BugId) -> Result<Option<BugRow>, StoreError>;
     /// The cases of a bug, the one that was active last first.
     async fn cases_of_bug(&self, bug: &BugId) -> Result<Vec<CaseRow>, StoreError>;
-    /// Changes the state of a bug, and notes who did, in one transaction.
+    /// Changes the state of a bug, widens it so many times more, and notes who did, in one transaction.
     async fn steer(&self, bug: &BugId, state: State, widen: u32, audit: Audit) -> Result<(), StoreError>;
     /// Who steered, the latest first.
     async fn audit(&self, most: u32) -> Result<Vec<Audit>, StoreError>;
@@ -85,7 +97,8 @@ pub trait Store: Send + Sync + 'static {
     /// Which of some modules are known.
     async fn modules(&self, builds: &[BuildId]) -> Result<Vec<ModuleRow>, StoreError>;
 
-    /// Forgets what is older, or more, than is to be kept. Says what is gone; objects are the caller's to remove.
+    /// Forgets what is older, or more, than is to be kept. Says what is gone; objects are the caller's to remove. The ids of
+    /// runs stay as long as their bug, so that none is counted twice.
     async fn retire(&self, retention: Retention, now: u64) -> Result<Retired, StoreError>;
     /// Whether the store answers.
     async fn ping(&self) -> Result<(), StoreError>;

@@ -1,0 +1,235 @@
+//! Cases: opening them, counting their failures, reading their logs, and what was derived from those.
+
+use program::BuildId;
+use sqlx::AnyConnection;
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::append::note_reporter;
+use super::rows::{bytes, count, int, state, state_columns, widened};
+use super::{SqlStore, Writing};
+use crate::store::model::{BugId, Case, CaseRow, Derived, FailureSeen, NewCase, State, StoredRun};
+use crate::store::{Body, StoreError};
+
+/// A case with its bug and what it was opened with.
+macro_rules! cases {
+    ($rest:literal) => {
+        concat!(
+            "SELECT bug, build, program, state, state_build, widened, modules, report, runs_until, last_seq, \
+             retired_seq, failures, first_seen, last_seen FROM cases JOIN bugs ON bugs.id = cases.bug \
+             JOIN openings ON openings.case_number = cases.number ",
+            $rest
+        )
+    };
+}
+
+impl SqlStore {
+    pub(super) async fn open_case(&self, new: NewCase) -> Result<bool, StoreError> {
+        let mut writing = self.write().await?;
+        let (state, build) = state_columns(&State::Tracking);
+        sqlx::query(
+            "INSERT INTO bugs (id, program, signature, state, state_build, widened) \
+             VALUES ($1, $2, $3, $4, $5, 0) ON CONFLICT DO NOTHING",
+        )
+        .bind(new.case.bug.0.as_str())
+        .bind(new.program.as_str())
+        .bind(new.signature.as_str())
+        .bind(state)
+        .bind(build)
+        .execute(&mut *writing)
+        .await?;
+        let opened = sqlx::query(
+            "INSERT INTO cases (bug, build, last_seq, retired_seq, failures, first_seen, last_seen) \
+             VALUES ($1, $2, 0, 0, 0, $3, $3) ON CONFLICT DO NOTHING RETURNING number",
+        )
+        .bind(new.case.bug.0.as_str())
+        .bind(new.case.build.0.as_slice())
+        .bind(int(new.seen.at))
+        .fetch_optional(&mut *writing)
+        .await?;
+        if let Some(row) = &opened {
+            sqlx::query(
+                "INSERT INTO openings (case_number, modules, report, runs_until) VALUES ($1, $2, $3, $4)",
+            )
+            .bind(row.try_get::<i64, _>(0)?)
+            .bind(&new.modules[..])
+            .bind(&new.report[..])
+            .bind(int(new.runs))
+            .execute(&mut *writing)
+            .await?;
+        }
+        count_failure(&mut writing, &new.case, &new.seen).await?;
+        writing.commit().await?;
+        Ok(opened.is_some())
+    }
+
+    pub(super) async fn count_failure(&self, case: &Case, seen: &FailureSeen) -> Result<bool, StoreError> {
+        let mut writing = self.write().await?;
+        let new = count_failure(&mut writing, case, seen).await?;
+        writing.commit().await?;
+        Ok(new)
+    }
+
+    pub(super) async fn read_runs(
+        &self,
+        case: &Case,
+        after: u64,
+        most: u32,
+    ) -> Result<Vec<StoredRun>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT seq, id, host, at, body, object FROM runs \
+             WHERE case_number = (SELECT number FROM cases WHERE bug = $1 AND build = $2) \
+             AND seq > $3 AND (body IS NOT NULL OR object IS NOT NULL) ORDER BY seq LIMIT $4",
+        )
+        .bind(case.bug.0.as_str())
+        .bind(case.build.0.as_slice())
+        .bind(int(after))
+        .bind(i64::from(most))
+        .fetch_all(&self.pool)
+        .await?;
+        rows.iter().map(stored_run).collect()
+    }
+
+    pub(super) async fn read_case(&self, case: &Case) -> Result<Option<CaseRow>, StoreError> {
+        let row = sqlx::query(cases!("WHERE bug = $1 AND build = $2"))
+            .bind(case.bug.0.as_str())
+            .bind(case.build.0.as_slice())
+            .fetch_optional(&self.pool)
+            .await?;
+        row.as_ref().map(case_row).transpose()
+    }
+
+    pub(super) async fn read_cases_of_build(&self, build: &BuildId) -> Result<Vec<CaseRow>, StoreError> {
+        let rows = sqlx::query(cases!("WHERE build = $1 ORDER BY number"))
+            .bind(build.0.as_slice())
+            .fetch_all(&self.pool)
+            .await?;
+        rows.iter().map(case_row).collect()
+    }
+
+    pub(super) async fn read_cases_of_bug(&self, bug: &BugId) -> Result<Vec<CaseRow>, StoreError> {
+        let rows = sqlx::query(cases!("WHERE bug = $1 ORDER BY last_seen DESC, number DESC"))
+            .bind(bug.0.as_str())
+            .fetch_all(&self.pool)
+            .await?;
+        rows.iter().map(case_row).collect()
+    }
+
+    pub(super) async fn keep_derived(&self, case: &Case, derived: &Derived) -> Result<bool, StoreError> {
+        let mut writing = self.write().await?;
+        let kept = sqlx::query(
+            "INSERT INTO derived (case_number, seq, widened, sketch, summary) \
+             SELECT number, $3, $4, $5, $6 FROM cases WHERE bug = $1 AND build = $2 \
+             ON CONFLICT (case_number) DO UPDATE SET seq = excluded.seq, widened = excluded.widened, \
+             sketch = excluded.sketch, summary = excluded.summary \
+             WHERE (excluded.widened, excluded.seq) > (derived.widened, derived.seq)",
+        )
+        .bind(case.bug.0.as_str())
+        .bind(case.build.0.as_slice())
+        .bind(int(derived.seq))
+        .bind(i64::from(derived.widened))
+        .bind(&derived.sketch[..])
+        .bind(&derived.summary[..])
+        .execute(&mut *writing)
+        .await?;
+        writing.commit().await?;
+        Ok(kept.rows_affected() > 0)
+    }
+
+    pub(super) async fn read_derived(&self, case: &Case) -> Result<Option<Derived>, StoreError> {
+        let row = sqlx::query(
+            "SELECT seq, widened, sketch, summary FROM derived \
+             WHERE case_number = (SELECT number FROM cases WHERE bug = $1 AND build = $2)",
+        )
+        .bind(case.bug.0.as_str())
+        .bind(case.build.0.as_slice())
+        .fetch_optional(&self.pool)
+        .await?;
+        let derived = |row: AnyRow| {
+            Ok(Derived {
+                seq: count(&row, "seq")?,
+                widened: widened(&row)?,
+                sketch: bytes(&row, "sketch")?,
+                summary: bytes(&row, "summary")?,
+            })
+        };
+        row.map(derived).transpose()
+    }
+}
+
+/// Counts a failure if it was not counted before.
+async fn count_failure(
+    writing: &mut Writing<'_>,
+    case: &Case,
+    seen: &FailureSeen,
+) -> Result<bool, StoreError> {
+    let number = lock(writing, case).await?;
+    let new =
+        sqlx::query("INSERT INTO failures (case_number, id, at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING")
+            .bind(number)
+            .bind(seen.id.as_str())
+            .bind(int(seen.at))
+            .execute(&mut **writing)
+            .await?;
+    if new.rows_affected() == 0 {
+        return Ok(false);
+    }
+    // Reports may come late, and in any order.
+    sqlx::query(
+        "UPDATE cases SET failures = failures + 1, \
+         first_seen = CASE WHEN first_seen > $2 THEN $2 ELSE first_seen END, \
+         last_seen = CASE WHEN last_seen < $2 THEN $2 ELSE last_seen END WHERE number = $1",
+    )
+    .bind(number)
+    .bind(int(seen.at))
+    .execute(&mut **writing)
+    .await?;
+    note_reporter(writing, number, &seen.host).await?;
+    Ok(true)
+}
+
+/// A case's number. Its row is ours until the commit: it cannot be forgotten before.
+async fn lock(connection: &mut AnyConnection, case: &Case) -> Result<i64, StoreError> {
+    let row =
+        sqlx::query("UPDATE cases SET last_seq = last_seq WHERE bug = $1 AND build = $2 RETURNING number")
+            .bind(case.bug.0.as_str())
+            .bind(case.build.0.as_slice())
+            .fetch_optional(connection)
+            .await?;
+    let row = row.ok_or_else(|| StoreError::no_case(case))?;
+    Ok(row.try_get(0)?)
+}
+
+fn case_row(row: &AnyRow) -> Result<CaseRow, StoreError> {
+    Ok(CaseRow {
+        case: Case {
+            bug: BugId(row.try_get("bug")?),
+            build: BuildId(row.try_get("build")?),
+        },
+        program: row.try_get("program")?,
+        state: state(row)?,
+        widened: widened(row)?,
+        modules: bytes(row, "modules")?,
+        report: bytes(row, "report")?,
+        runs_until: count(row, "runs_until")?,
+        last_seq: count(row, "last_seq")?,
+        retired_seq: count(row, "retired_seq")?,
+        failures: count(row, "failures")?,
+        first_seen: count(row, "first_seen")?,
+        last_seen: count(row, "last_seen")?,
+    })
+}
+
+fn stored_run(row: &AnyRow) -> Result<StoredRun, StoreError> {
+    let body = match row.try_get::<Option<String>, _>("object")? {
+        Some(key) => Body::Object(key),
+        None => Body::Inline(bytes(row, "body")?),
+    };
+    Ok(StoredRun {
+        seq: count(row, "seq")?,
+        id: row.try_get("id")?,
+        host: row.try_get("host")?,
+        at: count(row, "at")?,
+        body,
+    })
+}

@@ -1,0 +1,8 @@
+//! The store, in real SQLite files and on real PostgreSQL servers: every scenario on both.
+
+mod crashes;
+mod knowledge;
+mod logs;
+mod orders;
+mod place;
+mod versions;
