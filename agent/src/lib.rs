@@ -4,10 +4,25 @@
 //! - `allocations`: where the memory comes from that they touch
 //! - `stacks`: whose threads they are, and on whose behalf a library touches watched memory
 //! - [`link`]: the connection to the server
+//! - [`spool`]: what waits on disk to be sent; [`courier`] takes it to the server
 
 mod allocations;
+pub mod courier;
 pub mod link;
+pub mod spool;
 mod stacks;
 pub mod tracked;
 
 pub use tracked::{FlowTracking, TrackError, Tracked, Tracking};
+
+/// An error with all its causes, in one line.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
+}

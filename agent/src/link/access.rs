@@ -37,7 +37,9 @@ pub struct Access {
 #[derive(Debug, Error)]
 pub enum AccessError {
     /// It is no address.
-    #[error("`{url}` is no server's address: write https://HOST:PORT, or http://127.0.0.1:PORT on the same machine")]
+    #[error(
+        "`{url}` is no server's address: write https://HOST:PORT, or http://127.0.0.1:PORT on the same machine"
+    )]
     Address {
         /// What was given.
         url: String,
@@ -136,7 +138,10 @@ fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, AccessError> {
 
 fn is_this_machine(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || bare.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+    host == "localhost"
+        || bare
+            .parse()
+            .is_ok_and(|address: std::net::IpAddr| address.is_loopback())
 }
 
 /// Shows the token with every request.
@@ -174,7 +179,11 @@ mod tests {
     #[tokio::test]
     async fn other_machines_are_reached_with_encryption_alone() {
         assert!(refusal("http://failures.example:9000").contains("not encrypted"));
-        for here in ["http://127.0.0.1:9000", "http://[::1]:9000", "http://localhost:9000"] {
+        for here in [
+            "http://127.0.0.1:9000",
+            "http://[::1]:9000",
+            "http://localhost:9000",
+        ] {
             let access = Access {
                 server: here.to_owned(),
                 ..Access::default()
@@ -195,7 +204,10 @@ mod tests {
         assert!(matches!(access.channel(), Err(AccessError::File { .. })));
         for wrong in ["", "\n", "two\nlines"] {
             fs::write(&path, wrong).unwrap();
-            assert!(matches!(access.channel(), Err(AccessError::Token(_))), "{wrong:?}");
+            assert!(
+                matches!(access.channel(), Err(AccessError::Token(_))),
+                "{wrong:?}"
+            );
         }
         fs::write(&path, "s3cret\n").unwrap();
         let (_, mut bearer) = access.channel().unwrap();

@@ -74,7 +74,10 @@ impl From<Duration> for Backoff {
 impl Backoff {
     /// The pause before the next attempt: between half and all of what is due.
     pub fn pause(&mut self) -> Duration {
-        let due = self.first.saturating_mul(1 << self.attempts.min(20)).min(LONGEST_PAUSE);
+        let due = self
+            .first
+            .saturating_mul(1 << self.attempts.min(20))
+            .min(LONGEST_PAUSE);
         self.attempts = self.attempts.saturating_add(1);
         let share = self.random.hash_one(self.attempts) % 1001;
         let half = due / 2;
@@ -110,7 +113,13 @@ where
             Err(status) if remedy(&status) == Remedy::Later => {
                 let pause = backoff.pause();
                 let (code, message) = (status.code(), status.message());
-                tracing::warn!(what, ?code, message, ?pause, "the server could not take it: trying again");
+                tracing::warn!(
+                    what,
+                    ?code,
+                    message,
+                    ?pause,
+                    "the server could not take it: trying again"
+                );
                 tokio::time::sleep(pause).await;
             }
             Err(status) => return Err(status),
