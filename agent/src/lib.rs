@@ -4,11 +4,16 @@
 //! - `allocations`: where the memory comes from that they touch
 //! - `stacks`: whose threads they are, and on whose behalf a library touches watched memory
 //! - [`link`]: the connection to the server
+//! - [`config`]: what an agent is to do, from a file and flags
+//! - [`privacy`]: which values leave this host
 //! - [`spool`]: what waits on disk to be sent; [`courier`] takes it to the server
 
 mod allocations;
+pub mod config;
 pub mod courier;
+mod durable;
 pub mod link;
+pub mod privacy;
 pub mod spool;
 mod stacks;
 pub mod tracked;

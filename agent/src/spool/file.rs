@@ -4,19 +4,12 @@
 //! protocol. A file appears under its name when all of it is on the disk, so whoever is killed while writing leaves a
 //! temporary file behind and no half entry; the checksum is for disks that forget.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::path::Path;
-
 use prost::Message as _;
 use proto::v1::{ReportFailureRequest, Run};
 
 /// What files begin with. A file of another version is none of ours.
 const MAGIC: &[u8] = b"failsketch spool 1\n";
 const HEADER: usize = MAGIC.len() + 1 + 8 + 8;
-/// What the names of files begin with that are not there yet.
-pub(super) const TEMPORARY: &str = "writing-";
-
 /// What waits to be sent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
@@ -73,16 +66,6 @@ impl Item {
 fn checksum(bytes: &[u8]) -> u64 {
     let step = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
-}
-
-/// Writes a file so that it is there whole or not at all, whoever is killed or loses power meanwhile.
-pub(super) fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let temporary = folder.join(format!("{TEMPORARY}{name}"));
-    let mut file = File::create(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&temporary, folder.join(name))?;
-    File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 use tokio::sync::Notify;
 
+use crate::durable::{self, TEMPORARY};
 pub use file::Item;
-use file::TEMPORARY;
 
 /// What a file costs beside its bytes, so that many small ones do not fill a disk.
 const BLOCK: u64 = 4096;
@@ -150,7 +150,7 @@ impl Spool {
         self.make_room(&mut state, cost);
         let ticket = Ticket(state.next);
         state.next += 1;
-        if let Err(source) = file::write(&self.folder, &ticket.name(), &bytes) {
+        if let Err(source) = durable::write(&self.folder, &ticket.name(), &bytes) {
             self.drop_some(&mut state, 1);
             return Err(SpoolError::Write {
                 path: self.folder.clone(),
@@ -190,7 +190,7 @@ impl Spool {
     }
 
     fn write_dropped(&self, dropped: u64) {
-        if let Err(error) = file::write(&self.folder, DROPPED, dropped.to_string().as_bytes()) {
+        if let Err(error) = durable::write(&self.folder, DROPPED, dropped.to_string().as_bytes()) {
             tracing::warn!(%error, "cannot keep count of what was dropped");
         }
     }
