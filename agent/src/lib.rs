@@ -3,6 +3,7 @@
 //! - [`tracked`]: one run of a program that we start, with its accesses and its outcome
 //! - `allocations`: where the memory comes from that they touch
 //! - `stacks`: whose threads they are, and on whose behalf a library touches watched memory
+//! - [`daemon`]: runs or watches programs as the server says, and reports
 //! - [`link`]: the connection to the server
 //! - [`config`]: what an agent is to do, from a file and flags
 //! - [`privacy`]: which values leave this host
@@ -11,6 +12,7 @@
 mod allocations;
 pub mod config;
 pub mod courier;
+pub mod daemon;
 mod durable;
 pub mod link;
 pub mod privacy;

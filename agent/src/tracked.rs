@@ -108,13 +108,29 @@ pub struct Tracked {
 pub fn track(
     launch: Launch,
     options: &RunOptions<'_>,
+    tracking: Tracking,
+    files: &CodeFiles,
+) -> Result<Tracked, TrackError> {
+    struct Nobody;
+    impl Tracker for Nobody {}
+    track_with(launch, options, tracking, files, &mut Nobody)
+}
+
+/// The same with somebody who rides along.
+///
+/// # Errors
+/// As [`track`], and when the companion gives up.
+pub fn track_with(
+    launch: Launch,
+    options: &RunOptions<'_>,
     mut tracking: Tracking,
     files: &CodeFiles,
+    companion: &mut (dyn Tracker + Send),
 ) -> Result<Tracked, TrackError> {
     let mut flow = tracking.flow.take();
     let mut stacks = Stacks::new(options.modules, std::mem::take(&mut tracking.library));
     if tracking.locations.is_empty() {
-        let mut trackers: Vec<&mut dyn Tracker> = vec![&mut stacks];
+        let mut trackers: Vec<&mut dyn Tracker> = vec![companion, &mut stacks];
         trackers.extend(flow.as_mut().map(|flow| &mut *flow.recorder as &mut dyn Tracker));
         let outcome = run(launch, options, &mut trackers)?;
         let mut record = record(&outcome, &stacks, &tracking, Vec::new(), None);
@@ -129,7 +145,7 @@ pub fn track(
     let (outcome, hits, summary, modules) = thread::scope(|scope| {
         let (stacks, flow, allocations) = (&mut stacks, &mut flow, &mut allocations);
         let running = scope.spawn(move || {
-            let mut trackers: Vec<&mut dyn Tracker> = vec![stacks, &mut *rider];
+            let mut trackers: Vec<&mut dyn Tracker> = vec![companion, stacks, &mut *rider];
             trackers.extend(allocations.as_mut().map(|it| it as &mut dyn Tracker));
             trackers.extend(flow.as_mut().map(|flow| &mut *flow.recorder as &mut dyn Tracker));
             run(launch, options, &mut trackers)

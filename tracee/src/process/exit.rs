@@ -79,6 +79,22 @@ impl ExitWatch {
         }
     }
 
+    /// Asks the process to end, as `kill` does. One that has ended already needs no asking.
+    ///
+    /// # Errors
+    /// When the process is not ours to ask.
+    pub fn ask_to_end(&self) -> Result<(), ProcessError> {
+        let (fd, nothing) = (self.file.as_raw_fd(), std::ptr::null::<libc::siginfo_t>());
+        // SAFETY: without details of the signal the kernel reads nothing of ours.
+        let sent = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, libc::SIGTERM, nothing, 0) };
+        match io::Error::last_os_error() {
+            error if sent != 0 && error.raw_os_error() != Some(libc::ESRCH) => {
+                Err(ProcessError::of(self.pid, "the end", error))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// How the process ended, once it has, as far as others than its parent get to know: while it is a zombie its
     /// statistics say it to whoever may trace it, and when its parent has taken it, since Linux 6.15, the
     /// descriptor does.
