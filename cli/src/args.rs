@@ -8,6 +8,7 @@ use clap::{ArgGroup, Parser, Subcommand};
 use failure::FailOn;
 use pt_driver_client::recorder::ControlFlow;
 
+use crate::agent_command::AgentArgs;
 use crate::decode::args::DecodeArgs;
 
 /// Finds out why a native program failed.
@@ -43,6 +44,9 @@ pub enum Command {
     /// Keep an attached process for `watch`, which starts this itself
     #[command(name = crate::watch::KEEPER, hide = true)]
     Keep,
+
+    /// Watch programs on this host as a server says, and report to it what they do
+    Agent(AgentArgs),
 
     /// Decode a raw Intel PT trace: how many instructions ran, from where to where, and what is missing
     Decode(DecodeArgs),

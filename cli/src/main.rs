@@ -1,6 +1,7 @@
 //! `failsketch`: why did this program fail?
 
 mod accesses;
+mod agent_command;
 mod args;
 mod decode;
 mod doctor;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Command::Watch(options) => watch::run(options).map(done),
         // It must end as soon as it has served: with that the kept process is free.
         Command::Keep => return watchpoint::keeper::serve(),
+        Command::Agent(options) => agent_command::run(options).map(done),
         Command::Decode(options) => decode::run(options).map(done),
         Command::Doctor(options) => doctor::run(options).map(done),
     };

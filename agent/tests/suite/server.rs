@@ -42,6 +42,10 @@ pub struct State {
     pub lose_answers: u64,
     /// What there is to track: a plan for the n-th question.
     pub plan: Option<Box<dyn Fn(u64) -> Plan + Send>>,
+    /// What there is to track as soon as a failure is known.
+    pub plans_for_failure: Option<Box<dyn Fn(&ReportFailureRequest, u64) -> Plan + Send>>,
+    /// It has no time for runs.
+    pub takes_no_runs: bool,
     /// Streams of plans end after so many answers.
     pub answers_a_stream: Option<usize>,
     /// Who may ask.
@@ -151,7 +155,11 @@ impl Agents for Memory {
                     if state.answers_a_stream.is_some_and(|most| answered >= most) {
                         return;
                     }
-                    state.plan.as_ref().map(|plan| plan(number)).unwrap_or_default()
+                    let made = state.plan.as_ref().map(|plan| plan(number));
+                    let failure = state.failures.first();
+                    let of_failure = state.plans_for_failure.as_ref().zip(failure);
+                    let made = made.or_else(|| of_failure.map(|(plan, failure)| plan(failure, number)));
+                    made.unwrap_or_default()
                 };
                 answered += 1;
                 if answer.send(Ok(plan)).await.is_err() {
@@ -167,6 +175,9 @@ impl Agents for Memory {
         request: Request<ReportRunsRequest>,
     ) -> Result<Response<ReportRunsResponse>, Status> {
         self.admit(&request)?;
+        if self.lock().takes_no_runs {
+            return Err(Status::resource_exhausted("no time"));
+        }
         let request = request.into_inner();
         let mut state = self.lock();
         let mut known: BTreeSet<String> = state.runs.iter().map(|run| run.id.clone()).collect();
