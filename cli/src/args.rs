@@ -10,6 +10,7 @@ use pt_driver_client::recorder::ControlFlow;
 
 use crate::agent_command::AgentArgs;
 use crate::decode::args::DecodeArgs;
+pub use crate::service_args::{BugsArgs, FleetArgs, ServeArgs, ServerArgs};
 
 /// Finds out why a native program failed.
 #[derive(Parser)]
@@ -29,8 +30,17 @@ pub enum Command {
     /// Make the sketch again from runs that `run --keep` kept
     Diagnose(DiagnoseArgs),
 
-    /// Show a sketch that was kept as JSON, in any form
+    /// Show a sketch in any form: one that was kept as JSON, or that of a bug that a server knows
     Show(ShowArgs),
+
+    /// List the bugs that a server knows
+    Bugs(BugsArgs),
+
+    /// Serve a fleet: gather what agents report, say what they are to watch, keep the sketches
+    Serve(ServeArgs),
+
+    /// Simulate a fleet on this machine, with real processes or recorded runs
+    Fleet(FleetArgs),
 
     /// Show which statements a statement depends on, nearest first
     Slice(SliceArgs),
@@ -317,8 +327,11 @@ pub enum Format {
 /// Options of `show`.
 #[derive(clap::Args)]
 pub struct ShowArgs {
-    /// A sketch as JSON (- for standard input)
-    #[arg(value_name = "FILE")]
+    #[command(flatten)]
+    pub server: ServerArgs,
+
+    /// A sketch as JSON (- for standard input), or with --server the id of a bug
+    #[arg(value_name = "FILE|BUG")]
     pub file: PathBuf,
 
     /// The form [default: as the name after --out says, else term]

@@ -5,11 +5,15 @@ mod agent_command;
 mod args;
 mod decode;
 mod doctor;
+mod fleet;
 mod form;
 mod input;
+mod people;
 mod present;
 mod run;
 mod script;
+mod serve;
+mod service_args;
 mod show;
 mod slice;
 mod sources;
@@ -32,6 +36,9 @@ fn main() -> ExitCode {
         Command::Run(options) => run::run(options).map(|ended| (ended.text, ended.status)),
         Command::Diagnose(options) => run::diagnose(options).map(done),
         Command::Show(options) => show::run(options).map(done),
+        Command::Bugs(options) => people::bugs(options).map(done),
+        Command::Serve(options) => serve::run(options).map(done),
+        Command::Fleet(options) => fleet::run(options).map(done),
         Command::Slice(options) => slice::run(options).map(done),
         Command::Triage(options) => triage::run(options).map(done),
         Command::Watch(options) => watch::run(options).map(done),

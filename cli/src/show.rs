@@ -9,13 +9,18 @@ use serde_json::{Map, Value};
 
 use crate::args::{Format, ShowArgs};
 use crate::form;
+use crate::people;
 
 /// A sketch of a thousand steps has a megabyte.
 const LARGEST: u64 = 256 << 20;
 
 /// Runs the command; gives what to print.
 pub fn run(args: &ShowArgs) -> Result<String> {
-    let sketch = read(&args.file)?;
+    let sketch = match (&args.server.server, args.file.to_str()) {
+        // A file that is there is meant, whatever the environment says.
+        (Some(_), Some(bug)) if !args.file.exists() && bug != "-" => people::sketch(&args.server, bug)?,
+        _ => read(&args.file)?,
+    };
     let named = args.out.as_deref().and_then(form::of_file_name);
     let format = args.format.or(named).unwrap_or(Format::Term);
     match &args.out {
@@ -42,7 +47,8 @@ fn bytes(input: impl std::io::Read) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn parse(bytes: &[u8]) -> Result<Sketch> {
+/// Reads a sketch.
+pub fn parse(bytes: &[u8]) -> Result<Sketch> {
     let sketch: Option<Map<String, Value>> = serde_json::from_slice(bytes).ok();
     let version = sketch.as_ref().and_then(|sketch| sketch.get("version")?.as_u64());
     let version =

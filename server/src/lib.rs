@@ -1,6 +1,25 @@
 //! Bugs, plans, runs and sketches of a fleet.
+//!
+//! - [`store`]: what is known, on disk
+//! - [`desk`]: builds at work: from logs of runs to plans and sketches
+//! - [`service`]: what agents and people can ask for, over gRPC
+//! - [`access`]: who may ask; [`limits`]: how much
+//! - [`serve`]: the server as a whole; [`config`]: how it is set up
 
 pub mod access;
+mod clock;
 pub mod config;
+pub mod desk;
 pub mod limits;
+mod metrics;
+pub mod serve;
+pub mod service;
 pub mod store;
+
+use bytes::Bytes;
+use serde::Serialize;
+
+/// A value of ours as JSON. None of them has anything that cannot be written.
+fn json(value: &impl Serialize) -> Bytes {
+    serde_json::to_vec(value).unwrap_or_default().into()
+}

@@ -18,6 +18,10 @@ pub(crate) struct Assigned {
     pub(crate) bug: String,
     pub(crate) number: u64,
     pub(crate) assignment: Assignment,
+    /// Threads are not to be stopped.
+    gentle: bool,
+    /// Control flow is to be recorded.
+    flow: bool,
 }
 
 impl Assigned {
@@ -44,12 +48,18 @@ impl Assigned {
             bug: plan.bug,
             number: plan.number,
             assignment,
+            gentle: plan.data_flow == "observe",
+            flow: !plan.without_control_flow,
         })
     }
 
     /// To be tracked in a run that we start.
     pub(crate) fn tracking(self, mode: Mode, identity: &Identity, config: &Config) -> Tracking {
-        let flow = flow(&self.assignment, identity, config);
+        let flow = match self.flow {
+            true => flow(&self.assignment, identity, config),
+            false => None,
+        };
+        let mode = if self.gentle { Mode::Observe } else { mode };
         let assignment = self.assignment;
         Tracking {
             number: self.number,

@@ -72,7 +72,7 @@ impl Access {
     ///
     /// # Errors
     /// When the address, a certificate or the token is of no use.
-    pub(super) fn channel(&self) -> Result<(Channel, Bearer), AccessError> {
+    pub fn channel(&self) -> Result<(Channel, Bearer), AccessError> {
         let wrong = || AccessError::Address {
             url: self.server.clone(),
         };

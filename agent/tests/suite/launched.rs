@@ -58,6 +58,7 @@ fn plan(failure: &ReportFailureRequest, number: u64) -> Plan {
         number,
         sigma: assignment.sigma,
         assignment: serde_json::to_vec(&assignment).unwrap().into(),
+        ..Plan::default()
     }
 }
 

@@ -1,5 +1,7 @@
 //! The agent against a real server on a real socket, with real processes.
 
+#![allow(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
+
 mod built;
 mod courier;
 mod launched;

@@ -11,7 +11,7 @@ mod command;
 mod deliver;
 mod diagnose;
 mod inquire;
-mod keep;
+pub mod keep;
 mod limits;
 mod load;
 mod progress;
@@ -36,6 +36,7 @@ use progress::Progress;
 use search::Searched;
 use series::{Common, Series};
 
+pub use deliver::add_sources;
 pub use diagnose::run as diagnose;
 
 /// No failure occurred.

@@ -227,23 +227,17 @@ impl Limits {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Retention {
-    /// Days that the records of runs are kept; what they added to a sketch stays in it.
-    pub run_days: u32,
+    /// Records of runs that are kept of a bug in one build; what older ones added to a sketch stays in it.
+    pub runs: u64,
     /// Days after its last failure that a bug is kept.
     pub bug_days: u32,
-    /// Days that it is kept who steered what.
-    pub audit_days: u32,
-    /// Bytes of traces and modules, the oldest go first.
-    pub object_bytes: u64,
 }
 
 impl Default for Retention {
     fn default() -> Self {
         Self {
-            run_days: 30,
+            runs: 100_000,
             bug_days: 365,
-            audit_days: 730,
-            object_bytes: 64 << 30,
         }
     }
 }

@@ -10,6 +10,7 @@
 //! - [`objects`]: modules and large runs, as files or in an S3-compatible store
 
 pub mod model;
+pub mod objects;
 mod sql;
 
 pub use sql::open;

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use bytes::Bytes;
+use failure::Signature;
 use program::BuildId;
 
 use super::Body;
@@ -10,6 +11,19 @@ use super::Body;
 /// A bug: a program's name and a signature, the same in all its builds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BugId(pub String);
+
+impl BugId {
+    /// The bug of a program with this signature: sixteen hexadecimal digits, the same on every server.
+    #[must_use]
+    pub fn of(program: &str, signature: &Signature) -> Self {
+        // FNV-1a: a hash that is written down, unlike the standard library's.
+        let text = format!("{program}\0{signature}");
+        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        Self(format!("{hash:016x}"))
+    }
+}
 
 impl fmt::Display for BugId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

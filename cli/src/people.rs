@@ -1,0 +1,125 @@
+//! What people ask a server for: `failsketch bugs`, and `show` of a bug.
+
+use std::fmt::Write as _;
+
+use agent::link::Access;
+use anyhow::{Context as _, Result, bail};
+use diagnosis::sketch::Sketch;
+use proto::v1::bug::State;
+use proto::v1::bugs_client::BugsClient;
+use proto::v1::{Bug, GetSketchRequest, ListBugsRequest};
+use sketch_render::text::plain;
+use tonic::Status;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::Channel;
+
+use crate::args::{BugsArgs, ServerArgs};
+use crate::sources::SourceText;
+use crate::{run, show};
+
+/// A connection to the service for people.
+pub type People = BugsClient<InterceptedService<Channel, agent::link::Bearer>>;
+
+/// The way to a server that the options name.
+pub fn access(args: &ServerArgs) -> Result<Access> {
+    let server = args
+        .server
+        .clone()
+        .context("no server: give --server URL, or set FAILSKETCH_SERVER")?;
+    Ok(Access {
+        server,
+        ca: args.ca.clone(),
+        identity: None,
+        token: args.token.clone(),
+        insecure: args.insecure,
+    })
+}
+
+/// Connects when it is first used.
+pub fn connect(access: &Access) -> Result<People> {
+    let (channel, bearer) = access.channel()?;
+    Ok(BugsClient::with_interceptor(channel, bearer)
+        .max_decoding_message_size(proto::MOST_MESSAGE)
+        .accept_compressed(tonic::codec::CompressionEncoding::Gzip))
+}
+
+/// What a server said, in one line.
+pub fn said(status: Status) -> anyhow::Error {
+    match status.code() {
+        tonic::Code::Unavailable => anyhow::anyhow!("the server cannot be reached: {}", status.message()),
+        _ => anyhow::anyhow!("the server says: {}", status.message()),
+    }
+}
+
+/// Lists the bugs; gives what to print.
+pub fn bugs(args: &BugsArgs) -> Result<String> {
+    let access = access(&args.server)?;
+    let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
+    let listed = runtime.block_on(async {
+        let request = ListBugsRequest {
+            program: args.program.clone().unwrap_or_default(),
+            limit: args.limit,
+        };
+        connect(&access)?.list_bugs(request).await.map_err(said)
+    })?;
+    let bugs = listed.into_inner().bugs;
+    if bugs.is_empty() {
+        return Ok("no bugs yet: `failsketch agent` on a host reports the first failure\n".to_owned());
+    }
+    let mut text = String::new();
+    for bug in &bugs {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{}", line(bug));
+    }
+    Ok(text)
+}
+
+fn line(bug: &Bug) -> String {
+    let state = match bug.state() {
+        State::Tracking => "tracking",
+        State::Stable => "stable",
+        State::Stopped => "stopped",
+        State::Fixed => "fixed",
+        State::Regressed => "regressed",
+    };
+    let best = match bug.best.is_empty() {
+        true => "no predictor yet",
+        false => &bug.best,
+    };
+    format!(
+        "{}  {:9}  {} failures, {} runs, {} hosts  {}: {}\n    {}",
+        bug.id,
+        state,
+        bug.failures,
+        bug.runs,
+        bug.hosts,
+        plain(&bug.program),
+        plain(&bug.signature),
+        plain(best),
+    )
+}
+
+/// The sketch of a bug.
+pub fn sketch(server: &ServerArgs, bug: &str) -> Result<Sketch> {
+    let access = access(server)?;
+    let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
+    let bytes = runtime.block_on(async {
+        let request = GetSketchRequest {
+            bug: bug.to_owned(),
+            ..GetSketchRequest::default()
+        };
+        connect(&access)?.get_sketch(request).await.map_err(said)
+    })?;
+    let bytes = bytes.into_inner().sketch;
+    if bytes.is_empty() {
+        bail!("the server has no sketch of bug {bug}");
+    }
+    with_sources(&bytes)
+}
+
+/// A sketch that a server sent, with the text of the sources that are here.
+pub fn with_sources(bytes: &[u8]) -> Result<Sketch> {
+    let mut sketch = show::parse(bytes)?;
+    run::add_sources(&mut sketch, &SourceText::new(&[]));
+    Ok(sketch)
+}

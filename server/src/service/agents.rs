@@ -1,0 +1,380 @@
+//! Hosts, failures, plans and runs.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use diagnosis::record::{RunEnd, RunRecord};
+use diagnosis::tracking::ModuleName;
+use program::BuildId;
+use proto::v1;
+use proto::v1::agents_server::Agents;
+use proto::v1::run_receipt::Outcome;
+use tokio::sync::mpsc;
+use tokio_stream::{Stream, StreamExt as _, wrappers::ReceiverStream};
+use tonic::{Request, Response, Status, Streaming, async_trait};
+
+use super::{House, build, id, program};
+use crate::access::Identity;
+use crate::clock::now;
+use crate::desk::Means;
+use crate::json;
+use crate::store::model::{Appended, Audit, BugId, Case, FailureSeen, HostRow, NewCase, NewRun, State};
+use crate::store::{Body, MOST_INLINE};
+
+/// A host that says nothing for so long is asked to say that it is there.
+const AGAIN_SECONDS: u32 = 300;
+/// Answers that wait for an agent to read them.
+const WAITING: usize = 4;
+/// Files of one process.
+const MOST_MODULES: usize = 1024;
+
+/// The service for agents.
+pub struct AgentsService(pub House);
+
+#[async_trait]
+impl Agents for AgentsService {
+    async fn register(
+        &self,
+        request: Request<v1::RegisterRequest>,
+    ) -> Result<Response<v1::RegisterResponse>, Status> {
+        let who = Identity::of(&request)?.clone();
+        let said = request.into_inner();
+        id("host", &said.host)?;
+        for of in &said.programs {
+            who.may_report(&of.name)?;
+        }
+        let row = HostRow {
+            id: said.host.clone(),
+            registration: Bytes::from(prost::Message::encode_to_vec(&said)),
+            seen: now(),
+        };
+        self.0
+            .store
+            .host(row)
+            .await
+            .map_err(|error| self.0.of_store(error))?;
+        Ok(Response::new(v1::RegisterResponse {
+            server_version: env!("CARGO_PKG_VERSION").to_owned(),
+            protocol: proto::PROTOCOL,
+            again_after_seconds: AGAIN_SECONDS,
+        }))
+    }
+
+    async fn report_failure(
+        &self,
+        request: Request<v1::ReportFailureRequest>,
+    ) -> Result<Response<v1::ReportFailureResponse>, Status> {
+        let who = Identity::of(&request)?.clone();
+        let said = request.into_inner();
+        let (name, build) = program(said.program.clone())?;
+        who.may_report(&name)?;
+        id("host", &said.host)?;
+        id("failure", &said.id)?;
+        let report = parsed(&said.report, "report")?;
+        let modules = modules(&said.modules, &build)?;
+        let lacking = self.lacking(&said.modules, &modules).await?;
+        if !lacking.is_empty() {
+            return Ok(Response::new(v1::ReportFailureResponse {
+                lacking,
+                ..Default::default()
+            }));
+        }
+        let identified = self.0.room.identify(&build, &name, &modules, report).await;
+        let identified = identified.map_err(|error| self.0.of_desk(error))?;
+        let case = Case {
+            bug: identified.bug,
+            build,
+        };
+        let seen = FailureSeen {
+            id: format!("{}/{}", said.host, said.id),
+            host: said.host,
+            at: now(),
+        };
+        let new = NewCase {
+            case: case.clone(),
+            program: name,
+            signature: identified.signature,
+            modules: json(&modules),
+            report: said.report,
+            runs: said.runs.max(1),
+            seen,
+        };
+        let is_new = self
+            .0
+            .store
+            .open(new)
+            .await
+            .map_err(|error| self.0.of_store(error))?;
+        self.0.metrics.failures.add(1);
+        self.regressed(&case, is_new).await?;
+        self.0
+            .room
+            .look(&case)
+            .await
+            .map_err(|error| self.0.of_desk(error))?;
+        Ok(Response::new(v1::ReportFailureResponse {
+            bug: case.bug.0,
+            is_new,
+            lacking: Vec::new(),
+        }))
+    }
+
+    type PlansStream = Pin<Box<dyn Stream<Item = Result<v1::Plan, Status>> + Send>>;
+
+    async fn plans(
+        &self,
+        request: Request<Streaming<v1::PlanRequest>>,
+    ) -> Result<Response<Self::PlansStream>, Status> {
+        let who = Identity::of(&request)?.clone();
+        let mut asked = request.into_inner();
+        let (answers, answered) = mpsc::channel(WAITING);
+        let house = self.0.clone();
+        tokio::spawn(async move {
+            while let Some(request) = asked.next().await {
+                let plan = match request {
+                    Ok(request) => plan(&house, &who, request).await,
+                    Err(status) => Err(status),
+                };
+                let is_over = plan.is_err();
+                if answers.send(plan).await.is_err() || is_over {
+                    return;
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(answered))))
+    }
+
+    async fn report_runs(
+        &self,
+        request: Request<v1::ReportRunsRequest>,
+    ) -> Result<Response<v1::ReportRunsResponse>, Status> {
+        let who = Identity::of(&request)?.clone();
+        let said = request.into_inner();
+        id("host", &said.host)?;
+        if said.runs.len() > proto::MOST_RUNS {
+            return Err(Status::invalid_argument(format!(
+                "a report has at most {} runs",
+                proto::MOST_RUNS
+            )));
+        }
+        self.0.metrics.runs_dropped.add(said.dropped);
+        let mut receipts: Vec<Option<v1::RunReceipt>> = vec![None; said.runs.len()];
+        let mut by_case: BTreeMap<Case, Vec<(usize, NewRun)>> = BTreeMap::new();
+        for (number, run) in said.runs.into_iter().enumerate() {
+            let id = run.id.clone();
+            match self.received(&who, &said.host, run).await {
+                Ok((case, run)) => by_case.entry(case).or_default().push((number, run)),
+                Err(status) if is_final(&status) => {
+                    self.0.metrics.runs_refused.add(1);
+                    receipts[number] = Some(receipt(id, Outcome::Refused, status.message()));
+                }
+                // Nothing of this report is acknowledged: all of it is sent again.
+                Err(status) => return Err(status),
+            }
+        }
+        for (case, runs) in by_case {
+            let (numbers, runs): (Vec<usize>, Vec<NewRun>) = runs.into_iter().unzip();
+            for (number, receipt) in numbers.into_iter().zip(self.append(&case, runs).await?) {
+                receipts[number] = Some(receipt);
+            }
+        }
+        Ok(Response::new(v1::ReportRunsResponse {
+            receipts: receipts.into_iter().flatten().collect(),
+        }))
+    }
+
+    async fn upload_module(
+        &self,
+        request: Request<Streaming<v1::ModuleChunk>>,
+    ) -> Result<Response<v1::UploadModuleResponse>, Status> {
+        let who = Identity::of(&request)?.clone();
+        who.may_report_something()?;
+        let known = super::upload::take(&self.0, request.into_inner()).await?;
+        Ok(Response::new(v1::UploadModuleResponse { known }))
+    }
+}
+
+impl AgentsService {
+    /// Those of a process's files that were not uploaded yet.
+    async fn lacking(&self, said: &[v1::Module], modules: &[ModuleName]) -> Result<Vec<v1::Module>, Status> {
+        let builds: Vec<BuildId> = modules
+            .iter()
+            .filter_map(|module| module.build_id.clone())
+            .collect();
+        let known = self.0.store.modules(&builds).await;
+        let known = known.map_err(|error| self.0.of_store(error))?;
+        let lacking = modules.iter().filter_map(|module| module.build_id.as_ref());
+        let lacking = lacking.filter(|build| !known.iter().any(|row| row.build == **build));
+        let asked = lacking.filter_map(|build| said.iter().find(|said| said.build_id == build.0));
+        Ok(asked.cloned().collect())
+    }
+
+    /// A bug that was said to be fixed fails again, in that build or in one that came after it.
+    async fn regressed(&self, case: &Case, is_new: bool) -> Result<(), Status> {
+        let store = &self.0.store;
+        let bug = store
+            .bug(&case.bug)
+            .await
+            .map_err(|error| self.0.of_store(error))?;
+        let Some(State::Fixed(fixed)) = bug.map(|bug| bug.state) else {
+            return Ok(());
+        };
+        if !is_new && fixed != case.build {
+            return Ok(());
+        }
+        let audit = Audit {
+            at: now(),
+            who: "failsketch".to_owned(),
+            bug: case.bug.clone(),
+            what: format!("failed again in build {}", case.build),
+        };
+        let state = State::Regressed(case.build.clone());
+        let steered = store.steer(&case.bug, state, 0, audit).await;
+        steered.map_err(|error| self.0.of_store(error))
+    }
+
+    /// Checks a run, and finds its case.
+    async fn received(&self, who: &Identity, host: &str, run: v1::Run) -> Result<(Case, NewRun), Status> {
+        let (name, build) = program(run.program)?;
+        who.may_report(&name)?;
+        id("run", &run.id)?;
+        let case = Case {
+            bug: BugId(run.bug),
+            build,
+        };
+        let known = self.0.store.case(&case).await;
+        let known = known.map_err(|error| self.0.of_store(error))?;
+        // Whoever may report on one program must not do so under another's name.
+        if known.is_none_or(|known| known.program != name) {
+            return Err(Status::not_found(format!(
+                "{name} has no bug {} in build {}",
+                case.bug, case.build
+            )));
+        }
+        let record: RunRecord = parsed(&run.record, "run")?;
+        let body = match run.record.len() <= MOST_INLINE {
+            true => Body::Inline(run.record),
+            false => {
+                let put = self.0.objects.put(run.record).await;
+                Body::Object(put.map_err(|error| self.0.of_store(error))?)
+            }
+        };
+        let run = NewRun {
+            id: run.id,
+            host: host.to_owned(),
+            at: now(),
+            failed: matches!(record.end, RunEnd::Failed(_)),
+            body,
+        };
+        Ok((case, run))
+    }
+
+    async fn append(&self, case: &Case, runs: Vec<NewRun>) -> Result<Vec<v1::RunReceipt>, Status> {
+        let ids: Vec<String> = runs.iter().map(|run| run.id.clone()).collect();
+        let length = |run: &NewRun| match &run.body {
+            Body::Inline(bytes) => bytes.len() as u64,
+            Body::Object(_) => 0,
+        };
+        let bytes = runs.iter().map(length).sum();
+        let appended = self.0.store.append(case, runs).await;
+        let appended = appended.map_err(|error| self.0.of_store(error))?;
+        let metrics = &self.0.metrics;
+        metrics.run_bytes.add(bytes);
+        let receipts = ids
+            .into_iter()
+            .zip(appended)
+            .map(|(id, appended)| match appended {
+                Appended::Stored(_) => {
+                    metrics.runs_stored.add(1);
+                    receipt(id, Outcome::Stored, "")
+                }
+                Appended::Duplicate => {
+                    metrics.runs_repeated.add(1);
+                    receipt(id, Outcome::Duplicate, "")
+                }
+            });
+        let receipts = receipts.collect();
+        // They are stored, whatever becomes of the inquiry.
+        if let Err(error) = self.0.room.look(case).await {
+            tracing::warn!(bug = %case.bug, %error, "runs wait in the log");
+        }
+        Ok(receipts)
+    }
+}
+
+async fn plan(house: &House, who: &Identity, request: v1::PlanRequest) -> Result<v1::Plan, Status> {
+    let (name, build) = program(request.program)?;
+    who.may_report(&name)?;
+    let means = Means {
+        registers: request.registers as usize,
+        attached: request.attached,
+    };
+    let planned = house.room.plan(&build, means).await;
+    let Some(planned) = planned.map_err(|error| house.of_desk(error))? else {
+        return Ok(v1::Plan::default());
+    };
+    house.metrics.plans.add(1);
+    Ok(v1::Plan {
+        bug: planned.bug.0,
+        number: planned.number,
+        sigma: planned.sigma,
+        assignment: planned.assignment,
+        data_flow: planned.mode.to_string(),
+        without_control_flow: !planned.flow,
+    })
+}
+
+/// Reads JSON of ours.
+fn parsed<T: serde::de::DeserializeOwned>(bytes: &[u8], what: &str) -> Result<T, Status> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| Status::invalid_argument(format!("this is no {what}: {error}")))
+}
+
+/// Whether sending the same again would end the same way.
+fn is_final(status: &Status) -> bool {
+    use tonic::Code::{InvalidArgument, NotFound, OutOfRange, PermissionDenied};
+    matches!(
+        status.code(),
+        InvalidArgument | NotFound | OutOfRange | PermissionDenied
+    )
+}
+
+fn receipt(id: String, outcome: Outcome, reason: &str) -> v1::RunReceipt {
+    v1::RunReceipt {
+        id,
+        outcome: outcome.into(),
+        reason: reason.to_owned(),
+    }
+}
+
+/// The files of a process that can be known by their builds, the executable first.
+fn modules(said: &[v1::Module], executable: &BuildId) -> Result<Vec<ModuleName>, Status> {
+    if said.len() > MOST_MODULES {
+        return Err(Status::invalid_argument(format!(
+            "a process has at most {MOST_MODULES} files"
+        )));
+    }
+    let named = |module: &v1::Module| -> Result<ModuleName, Status> {
+        Ok(ModuleName {
+            path: module.path.clone(),
+            build_id: Some(build(&module.build_id)?),
+        })
+    };
+    let own = said.iter().find(|module| module.executable);
+    let own = own.filter(|own| own.build_id == executable.0);
+    let own = own.ok_or_else(|| {
+        Status::invalid_argument(
+            "the files of the process must have the executable, in the build that failed",
+        )
+    })?;
+    let mut modules = vec![named(own)?];
+    // What has no build-id (the kernel's page, files that are gone) cannot be told from other builds.
+    let others = said
+        .iter()
+        .filter(|module| !module.executable && !module.build_id.is_empty());
+    for module in others {
+        modules.push(named(module)?);
+    }
+    Ok(modules)
+}

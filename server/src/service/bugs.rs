@@ -1,0 +1,213 @@
+//! Bugs and their sketches, for people and their tools.
+
+use std::pin::Pin;
+
+use proto::v1;
+use proto::v1::bug;
+use proto::v1::bugs_server::Bugs;
+use proto::v1::steer_request::What;
+use tokio::sync::mpsc;
+use tokio_stream::{Stream, wrappers::ReceiverStream};
+use tonic::{Request, Response, Status, async_trait};
+
+use super::{House, build};
+use crate::access::Identity;
+use crate::clock::now;
+use crate::desk::Summary;
+use crate::store::model::{Audit, BugId, BugRow, CaseRow, Derived, State};
+
+/// Bugs in one answer.
+const MOST_BUGS: u32 = 1000;
+
+/// The service for people.
+pub struct BugsService(pub House);
+
+#[async_trait]
+impl Bugs for BugsService {
+    async fn list_bugs(
+        &self,
+        request: Request<v1::ListBugsRequest>,
+    ) -> Result<Response<v1::ListBugsResponse>, Status> {
+        let who = Identity::of(&request)?.clone();
+        who.may_read_something()?;
+        let said = request.into_inner();
+        let program = Some(said.program.as_str()).filter(|name| !name.is_empty());
+        let most = match said.limit {
+            0 => MOST_BUGS,
+            limit => limit.min(MOST_BUGS),
+        };
+        let rows = self.0.store.bugs(program, most).await;
+        let mut bugs = Vec::new();
+        for row in rows.map_err(|error| self.0.of_store(error))? {
+            if who.may_read(&row.program).is_ok() {
+                bugs.push(self.0.bug(row).await?);
+            }
+        }
+        Ok(Response::new(v1::ListBugsResponse { bugs }))
+    }
+
+    async fn get_bug(&self, request: Request<v1::GetBugRequest>) -> Result<Response<v1::Bug>, Status> {
+        let who = Identity::of(&request)?.clone();
+        let row = self.0.readable(&who, &request.into_inner().bug).await?;
+        Ok(Response::new(self.0.bug(row).await?))
+    }
+
+    async fn get_sketch(
+        &self,
+        request: Request<v1::GetSketchRequest>,
+    ) -> Result<Response<v1::Sketch>, Status> {
+        let who = Identity::of(&request)?.clone();
+        let said = request.into_inner();
+        let row = self.0.readable(&who, &said.bug).await?;
+        let cases = self.0.cases(&row.id).await?;
+        let case = match said.build_id.is_empty() {
+            true => cases.first(),
+            false => {
+                let wanted = build(&said.build_id)?;
+                cases.iter().find(|case| case.case.build == wanted)
+            }
+        };
+        let derived = match case {
+            Some(case) => self.0.derived(case).await?,
+            None => None,
+        };
+        let derived = derived.ok_or_else(|| {
+            Status::not_found(format!("there is no sketch of bug {} yet: try again", row.id))
+        })?;
+        Ok(Response::new(v1::Sketch {
+            bug: row.id.0,
+            revision: derived.seq,
+            sketch: derived.sketch,
+        }))
+    }
+
+    type WatchBugStream = Pin<Box<dyn Stream<Item = Result<v1::Bug, Status>> + Send>>;
+
+    async fn watch_bug(
+        &self,
+        request: Request<v1::GetBugRequest>,
+    ) -> Result<Response<Self::WatchBugStream>, Status> {
+        let who = Identity::of(&request)?.clone();
+        let bug = request.into_inner().bug;
+        self.0.readable(&who, &bug).await?;
+        let (bugs, shown) = mpsc::channel(1);
+        let house = self.0.clone();
+        let mut changes = house.room.changes();
+        tokio::spawn(async move {
+            let mut last = None;
+            loop {
+                let now = match house.readable(&who, &bug).await {
+                    Ok(row) => house.bug(row).await,
+                    Err(status) => Err(status),
+                };
+                let is_over = now.is_err();
+                let news = now.as_ref().ok() != last.as_ref();
+                last = now.as_ref().ok().cloned();
+                if news && bugs.send(now).await.is_err() || is_over {
+                    return;
+                }
+                if changes.changed().await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(shown))))
+    }
+
+    async fn steer(&self, request: Request<v1::SteerRequest>) -> Result<Response<v1::Bug>, Status> {
+        let who = Identity::of(&request)?.clone();
+        let said = request.into_inner();
+        let row = self.0.readable(&who, &said.bug).await?;
+        who.may_steer(&row.program)?;
+        let what = said
+            .what
+            .ok_or_else(|| Status::invalid_argument("the request does not say what to do"))?;
+        let (state, widen, words) = match what {
+            What::Stop(_) => (State::Stopped, 0, "stopped".to_owned()),
+            What::Resume(_) => (State::Tracking, 0, "resumed".to_owned()),
+            What::Widen(_) => (State::Tracking, 1, "widened".to_owned()),
+            What::Fixed(fixed) => {
+                let build = build(&fixed.build_id)?;
+                let words = format!("marked as fixed in build {build}");
+                (State::Fixed(build), 0, words)
+            }
+        };
+        let audit = Audit {
+            at: now(),
+            who: who.name.clone(),
+            bug: row.id.clone(),
+            what: words,
+        };
+        let steered = self.0.store.steer(&row.id, state, widen, audit).await;
+        steered.map_err(|error| self.0.of_store(error))?;
+        for case in self.0.cases(&row.id).await? {
+            let looked = self.0.room.look(&case.case).await;
+            looked.map_err(|error| self.0.of_desk(error))?;
+        }
+        let row = self.0.readable(&who, &row.id.0).await?;
+        Ok(Response::new(self.0.bug(row).await?))
+    }
+}
+
+impl House {
+    /// A bug that somebody may read. Whoever may not learns no more than of one that is not there.
+    async fn readable(&self, who: &Identity, bug: &str) -> Result<BugRow, Status> {
+        who.may_read_something()?;
+        let row = self.store.bug(&BugId(bug.to_owned())).await;
+        let row = row.map_err(|error| self.of_store(error))?;
+        row.filter(|row| who.may_read(&row.program).is_ok())
+            .ok_or_else(|| Status::not_found(format!("there is no bug {bug} that {} may read", who.name)))
+    }
+
+    async fn cases(&self, bug: &BugId) -> Result<Vec<CaseRow>, Status> {
+        let cases = self.store.cases_of_bug(bug).await;
+        cases.map_err(|error| self.of_store(error))
+    }
+
+    async fn derived(&self, case: &CaseRow) -> Result<Option<Derived>, Status> {
+        let derived = self.store.derived(&case.case).await;
+        derived.map_err(|error| self.of_store(error))
+    }
+
+    /// A bug as people see it.
+    async fn bug(&self, row: BugRow) -> Result<v1::Bug, Status> {
+        let cases = self.cases(&row.id).await?;
+        let derived = match cases.first() {
+            Some(case) => self.derived(case).await?,
+            None => None,
+        };
+        let summary = derived
+            .as_ref()
+            .map(|derived| serde_json::from_slice(&derived.summary));
+        let summary: Summary = summary.transpose().ok().flatten().unwrap_or_default();
+        let state = match (&row.state, &summary.stopped) {
+            (State::Tracking, None) => bug::State::Tracking,
+            (State::Tracking, Some(_)) => bug::State::Stable,
+            (State::Stopped, _) => bug::State::Stopped,
+            (State::Fixed(_), _) => bug::State::Fixed,
+            (State::Regressed(_), _) => bug::State::Regressed,
+        };
+        let builds = cases.iter().map(|case| v1::Build {
+            build_id: case.case.build.0.clone().into(),
+            failures: case.failures,
+            first_seen: case.first_seen,
+            last_seen: case.last_seen,
+        });
+        Ok(v1::Bug {
+            id: row.id.0,
+            program: row.program,
+            signature: row.signature,
+            state: state.into(),
+            first_seen: row.first_seen,
+            last_seen: row.last_seen,
+            builds: builds.collect(),
+            failures: row.failures,
+            runs: row.runs,
+            recurrences: summary.recurrences,
+            sigma: summary.sigma,
+            best: summary.best.unwrap_or_default(),
+            hosts: row.hosts,
+            revision: derived.map_or(0, |derived| derived.seq),
+        })
+    }
+}

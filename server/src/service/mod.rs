@@ -1,0 +1,90 @@
+//! What agents and people can ask for, over gRPC.
+//!
+//! - [`agents`]: hosts, failures, plans, runs; [`upload`]: files of programs
+//! - [`bugs`]: bugs and their sketches, for people
+
+pub mod agents;
+pub mod bugs;
+mod upload;
+
+use std::sync::Arc;
+
+use program::BuildId;
+use tonic::Status;
+
+use crate::config::Limits;
+use crate::desk::{DeskError, Room};
+use crate::metrics::Metrics;
+use crate::store::objects::Objects;
+use crate::store::{Store, StoreError};
+
+/// What all services have in common.
+#[derive(Clone)]
+pub struct House {
+    /// What is known.
+    pub store: Arc<dyn Store>,
+    /// Files and large runs.
+    pub objects: Arc<dyn Objects>,
+    /// Builds at work.
+    pub room: Arc<Room>,
+    /// How much may be asked for.
+    pub limits: Arc<Limits>,
+    /// What was done.
+    pub metrics: Arc<Metrics>,
+}
+
+impl House {
+    /// A question that the store has no answer for just now may be asked again.
+    fn of_store(&self, error: StoreError) -> Status {
+        self.metrics.store_errors.add(1);
+        tracing::warn!(%error, "the store has no answer");
+        match error {
+            StoreError::Unavailable(_) => Status::unavailable(error.to_string()),
+            StoreError::Refused(_) => Status::invalid_argument(error.to_string()),
+            StoreError::Newer { .. } | StoreError::Damaged(_) => Status::internal(error.to_string()),
+        }
+    }
+
+    fn of_desk(&self, error: DeskError) -> Status {
+        match error {
+            DeskError::Store(error) => self.of_store(error),
+            DeskError::Program(_) | DeskError::Inquiry(_) => Status::invalid_argument(error.to_string()),
+            DeskError::Damaged { .. } => Status::internal(error.to_string()),
+            DeskError::Gone => Status::unavailable(error.to_string()),
+        }
+    }
+}
+
+/// A program that a message names, with the build that everything is about.
+fn program(program: Option<proto::v1::Program>) -> Result<(String, BuildId), Status> {
+    const LONGEST_NAME: usize = 256;
+    let program = program.ok_or_else(|| Status::invalid_argument("the message names no program"))?;
+    let build = build(&program.build_id)?;
+    if program.name.is_empty() || program.name.len() > LONGEST_NAME || program.name.contains(char::is_control)
+    {
+        return Err(Status::invalid_argument(format!(
+            "a program's name has 1 to {LONGEST_NAME} bytes and no control characters"
+        )));
+    }
+    Ok((program.name, build))
+}
+
+fn build(bytes: &[u8]) -> Result<BuildId, Status> {
+    match bytes.len() {
+        4..=64 => Ok(BuildId(bytes.to_vec())),
+        length => Err(Status::invalid_argument(format!(
+            "a build-id has 4 to 64 bytes, not {length}: build the program with -Wl,--build-id"
+        ))),
+    }
+}
+
+/// An id that an agent chose.
+fn id(what: &str, id: &str) -> Result<(), Status> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
+    match !id.is_empty() && id.len() <= 128 && id.chars().all(plain) {
+        true => Ok(()),
+        false => Err(Status::invalid_argument(format!(
+            "the id of a {what} has 1 to 128 letters, digits and -_.:"
+        ))),
+    }
+}

@@ -1,0 +1,77 @@
+//! Files of programs, in pieces.
+
+use program::elf::Elf;
+use proto::v1;
+use tokio_stream::StreamExt as _;
+use tonic::{Status, Streaming};
+
+use super::{House, build};
+use crate::store::model::ModuleRow;
+
+/// Stores a file. Says whether it was known before.
+pub(super) async fn take(house: &House, mut pieces: Streaming<v1::ModuleChunk>) -> Result<bool, Status> {
+    let first = pieces.next().await.transpose()?;
+    let first = first.ok_or_else(|| Status::invalid_argument("the upload has no pieces"))?;
+    let module = first
+        .module
+        .ok_or_else(|| Status::invalid_argument("the first piece names the module"))?;
+    let wanted = build(&module.build_id)?;
+    let known = house.store.modules(std::slice::from_ref(&wanted)).await;
+    if !known.map_err(|error| house.of_store(error))?.is_empty() {
+        return Ok(true);
+    }
+    let mut writing = house
+        .objects
+        .begin()
+        .await
+        .map_err(|error| house.of_store(error))?;
+    let mut bytes = 0_u64;
+    let mut next = Some(first.data);
+    while let Some(piece) = next {
+        bytes += piece.len() as u64;
+        if bytes > house.limits.module_bytes {
+            return Err(Status::out_of_range(format!(
+                "{} is larger than the {} bytes that a module may have here",
+                module.path, house.limits.module_bytes
+            )));
+        }
+        writing
+            .write(piece)
+            .await
+            .map_err(|error| house.of_store(error))?;
+        next = pieces.next().await.transpose()?.map(|chunk| chunk.data);
+    }
+    let object = writing.finish().await.map_err(|error| house.of_store(error))?;
+    let path = house
+        .objects
+        .get(&object)
+        .await
+        .map_err(|error| house.of_store(error))?;
+    let found = tokio::task::spawn_blocking(move || {
+        let file = tracee::MappedFile::open(&path).ok()?;
+        Elf::parse(&file).ok()?.build_id()
+    });
+    let found = found.await.map_err(|error| Status::internal(error.to_string()))?;
+    if found.as_ref() != Some(&wanted) {
+        // Nobody refers to it: what is wrong with it will be wrong again.
+        let removed = house.objects.remove(&object).await;
+        removed.map_err(|error| house.of_store(error))?;
+        return Err(Status::invalid_argument(format!(
+            "what was uploaded as {} is not build {wanted}",
+            module.path
+        )));
+    }
+    let row = ModuleRow {
+        build: wanted,
+        path: module.path,
+        bytes,
+        object,
+    };
+    house
+        .store
+        .module(row)
+        .await
+        .map_err(|error| house.of_store(error))?;
+    house.metrics.modules.add(1);
+    Ok(false)
+}
