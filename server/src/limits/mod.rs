@@ -4,13 +4,20 @@
 //! - [`rate`]: requests in time
 //! - [`hosts`]: both, for each host and in total
 //! - [`body`]: what of a request is received: how large, how slowly
-//! - [`mod@run`], [`report`]: what a record has to be like before anybody works on it
-//! - `predictors`: how many predictors a record can have; `text`: names and messages
+//! - [`run()`], [`report()`]: what a record has to be like before anybody works on it
+//! - `predictors`: how many predictors a record can have
+//! - `refusal`: why not, with the field that it is about
 
 pub mod body;
 pub mod budget;
 pub mod hosts;
+mod predictors;
 pub mod rate;
+mod refusal;
+mod report;
+mod run;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
@@ -19,6 +26,9 @@ use tonic::metadata::MetadataValue;
 
 pub use budget::{Budget, Guard};
 pub use hosts::{Host, Hosts};
+pub use refusal::Refusal;
+pub use report::report;
+pub use run::{HITS, PREDICTORS, TRACES, WATCHED, run};
 
 /// Where gRPC clients look when to try again, in milliseconds.
 pub const RETRY: &str = "grpc-retry-pushback-ms";
