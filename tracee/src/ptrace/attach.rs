@@ -22,10 +22,23 @@ impl Tracer<Attached> {
     /// # Errors
     /// When the process cannot be traced; none of its threads is then traced.
     pub fn attach(pid: Pid, follow_forks: bool) -> Result<Self, TraceError> {
+        Self::attach_with(pid, follow_forks, if follow_forks { FORKS } else { 0 })
+    }
+
+    /// The same, without processes that are forked, but each thread stops once more when it is about to end: for a look at
+    /// the stacks of a process that dies.
+    ///
+    /// # Errors
+    /// As [`Tracer::attach`].
+    pub fn attach_to_end(pid: Pid) -> Result<Self, TraceError> {
+        Self::attach_with(pid, false, libc::PTRACE_O_TRACEEXIT)
+    }
+
+    fn attach_with(pid: Pid, follow_forks: bool, more: i32) -> Result<Self, TraceError> {
         check_target(pid)?;
         let alarm = Alarm::new().map_err(TraceError::refused("make a timer"))?;
         let mut tracer = Self::new(pid, alarm, follow_forks, Farewell::Resume);
-        let options = if follow_forks { OPTIONS | FORKS } else { OPTIONS };
+        let options = OPTIONS | more;
         // A thread that is not traced yet may create others. Only a list without anything new is complete:
         // every thread in it was traced when it was read, and theirs are traced from the start.
         while tracer.seize_new(options)? {}

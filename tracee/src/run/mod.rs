@@ -4,12 +4,15 @@
 //! threads are stopped, their stacks unwound, and then the program dies as it would have. What is a failure
 //! is for [`failure::FailOn`] to say. Trackers ([`Tracker`]) ride along in the same loop.
 //!
+//! [`Guard`] does the same for a process that was there before us, without changing anything about it.
+//!
 //! A run belongs to the thread that calls [`run`]; any number of them may go on in as many threads.
 
 mod capture;
 mod end;
 mod fatal;
 mod follow;
+mod guard;
 mod options;
 mod outcome;
 mod panics;
@@ -20,6 +23,7 @@ mod tracker;
 mod verdict;
 
 pub use follow::{RunError, run};
+pub use guard::{Guard, Look, Seen};
 pub use options::{Cancel, Output, RunOptions};
 pub use outcome::{Captured, Ended, Outcome, Verdict};
 pub use subject::Subject;

@@ -7,7 +7,7 @@ use failure::report::Report;
 
 use super::options::RunOptions;
 use crate::ids::{Pid, Tid};
-use crate::process::{Process, ProcessError, StoppedProcess};
+use crate::process::{Process, ProcessError, Status, StoppedProcess};
 use crate::ptrace::{Launched, SigInfo, TraceError, Tracer};
 
 /// A thread that waits for a device or in a `vfork` cannot be stopped.
@@ -52,6 +52,22 @@ pub(super) fn of_one(
     Ok(report(tracer, pid, &[tid], info, Vec::new(), options)?)
 }
 
+/// A thread as it is now; none for one that was killed, which may be at any moment: it has no stack then.
+pub(super) fn thread<Kind>(tracer: &Tracer<Kind>, pid: Pid, tid: Tid) -> Option<StoppedThread> {
+    let process = Process::new(pid);
+    let registers = tracer.registers(tid).ok()?;
+    let name = |status: Status| status.name;
+    // Threads have their program's name until they are given one.
+    let program = process.status().map(name).unwrap_or_default();
+    let own = process.thread_status(tid).ok().map(name);
+    Some(StoppedThread {
+        tid: tid.0,
+        name: own.filter(|own| *own != program),
+        registers,
+        signal: None,
+    })
+}
+
 fn report(
     tracer: &Tracer<Launched>,
     pid: Pid,
@@ -60,20 +76,7 @@ fn report(
     notes: Vec<String>,
     options: &RunOptions<'_>,
 ) -> Result<Report, ProcessError> {
-    let process = Process::new(pid);
-    let program = process.status().map(|status| status.name).unwrap_or_default();
-    let threads = tids.iter().filter_map(|&tid| {
-        // A thread may be killed at any moment: it has no stack then.
-        let registers = tracer.registers(tid).ok()?;
-        let name = process.thread_status(tid).ok().map(|status| status.name);
-        Some(StoppedThread {
-            tid: tid.0,
-            // Threads have their program's name until they are given one.
-            name: name.filter(|name| *name != program),
-            registers,
-            signal: None,
-        })
-    });
+    let threads = tids.iter().filter_map(|&tid| thread(tracer, pid, tid));
     let signal = info.map(SignalInfo::from);
     let stopped = StoppedProcess::new(pid, threads.collect(), signal, notes)?;
     Ok(image::report(&stopped, options.modules, options.limits))
