@@ -1,5 +1,6 @@
 //! The hardware behind a trait: whoever owns the debug registers hands over raw hits.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -347,6 +348,17 @@ pub trait Watcher: Send {
     /// # Errors
     /// When the process can no longer be watched.
     fn next(&mut self, timeout: Duration) -> Result<Vec<Event>, WatchError>;
+
+    /// How often threads were trapped so far, by location, for its bytes and for the probes that look for them; none where
+    /// nobody counts. What belongs to no location of the request has a number beyond. This is what watching costs them.
+    fn traps(&self) -> BTreeMap<usize, u64> {
+        BTreeMap::new()
+    }
+
+    /// Watches a location no more, and sets no probe for it. What comes of it is told as an event.
+    fn leave(&mut self, _location: usize) -> Vec<Event> {
+        Vec::new()
+    }
 
     /// Hits that are reported at this place need no look at memory: their registers told the value.
     fn registers_tell(&mut self, _reported: RunAddr) {}

@@ -1,5 +1,6 @@
 //! A process that runs already: its threads get their events one by one, those to come inherit them.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -41,8 +42,10 @@ pub(super) struct Attached {
     /// Tells that the process runs another program, and what file it ran.
     program: Option<Vec<u8>>,
     executable: Option<PathBuf>,
-    /// Kept for as long as they are to report.
-    _probes: Vec<Uprobe>,
+    /// Kept for as long as they are to report, each for its location.
+    probes: Vec<(usize, Uprobe)>,
+    /// Locations that are not to be watched any more.
+    left: BTreeSet<usize>,
 }
 
 impl Attached {
@@ -78,7 +81,8 @@ impl Attached {
             outlet,
             program,
             executable: executable(&modules),
-            _probes: probes,
+            probes,
+            left: BTreeSet::new(),
         };
         let mut begun = vec![Event::Modules(Box::new(modules.clone()))];
         let armed = placed
@@ -104,9 +108,11 @@ impl Attached {
             let Event::Hit(probe) = event else { continue };
             let Some(id) = probe_of(cookie) else { continue };
             let location = usize::from(id.location);
-            let Some(spec) = self.specs.get(location) else {
-                continue;
-            };
+            let spec = self
+                .specs
+                .get(location)
+                .filter(|_| !self.left.contains(&location));
+            let Some(spec) = spec else { continue };
             let Address::Probed(places) = &spec.address else {
                 continue;
             };
@@ -129,7 +135,9 @@ impl Attached {
         }
         let found = pointers::places(&self.specs, &self.modules, |at| self.memory.read_word(at));
         for (location, at) in found {
-            if let Ok(placement) = self.table.move_to(location, at) {
+            if !self.left.contains(&location)
+                && let Ok(placement) = self.table.move_to(location, at)
+            {
                 self.apply(placement, location, at, late, changes);
             }
         }
@@ -221,6 +229,7 @@ impl Attached {
                 Address::Run(_) | Address::Pointed(_) | Address::Probed(_) => false,
             };
             if let Some(at) = spec.resolve(&self.modules).filter(|_| means_the_same)
+                && !self.left.contains(&location)
                 && self.table.place(location, at).is_ok()
             {
                 placed.push((location, at));
@@ -282,6 +291,26 @@ impl Attached {
         changes
     }
 
+    /// Watches a location no more.
+    pub(super) fn leave(&mut self, location: usize) -> Vec<Event> {
+        self.left.insert(location);
+        self.waiting.retain(|waiting| *waiting != location);
+        self.probes.retain(|(of, _)| *of != location);
+        let until_ns = monotonic_ns();
+        let placement = self.table.leave(location);
+        for (register, wanted) in placement.set {
+            // A thread that cannot be disarmed has ended, or ends with the watch.
+            let _ended = self.arms.set(register, wanted);
+        }
+        let left = placement.given_up.into_iter();
+        left.map(|(location, at)| Event::Disarmed {
+            location,
+            at,
+            until_ns,
+        })
+        .collect()
+    }
+
     pub(super) fn stop(&mut self) -> Vec<Event> {
         let counted = self.counted();
         self.arms.clear();
@@ -307,7 +336,7 @@ fn set_probes(
     specs: &[WatchSpec],
     modules: &ModuleMap,
     source: &Source,
-) -> Result<Vec<Uprobe>, WatchError> {
+) -> Result<Vec<(usize, Uprobe)>, WatchError> {
     let mut opened = Vec::new();
     for (location, spec) in specs.iter().enumerate() {
         let Address::Probed(places) = &spec.address else {
@@ -330,7 +359,7 @@ fn set_probes(
             match probe {
                 // The location has other places, or says that it was not watched.
                 Err(WatchError::Perf(PerfError::ProbeRefused { .. })) => {}
-                other => opened.extend(other?),
+                other => opened.extend(other?.map(|probe| (location, probe))),
             }
         }
     }

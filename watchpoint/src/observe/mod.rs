@@ -8,7 +8,7 @@
 mod attached;
 mod source;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use program::RunAddr;
@@ -17,6 +17,7 @@ use tracee::ptrace::{Launch, Pipes};
 
 use crate::error::WatchError;
 use crate::exact::launched::LaunchedWatcher;
+use crate::exact::owner::probe_of;
 use crate::exact::rider::Passenger;
 use crate::hit::Mode;
 use crate::watcher::{Event, WatchSpec, Watcher};
@@ -41,6 +42,8 @@ pub struct ObserveWatcher {
     source: Source,
     side: Side,
     ready: VecDeque<Event>,
+    /// How often threads were trapped, by location.
+    traps: BTreeMap<usize, u64>,
 }
 
 enum Side {
@@ -61,6 +64,7 @@ impl ObserveWatcher {
             source,
             side: Side::Attached(Box::new(attached)),
             ready: VecDeque::new(),
+            traps: BTreeMap::new(),
         };
         watcher.take_in(begun);
         Ok(watcher)
@@ -82,6 +86,7 @@ impl ObserveWatcher {
             source,
             side: Side::Launched(Box::new(launched)),
             ready: VecDeque::new(),
+            traps: BTreeMap::new(),
         };
         // The ring must know what to read before there is a hit.
         watcher.take_in(begun);
@@ -97,6 +102,7 @@ impl ObserveWatcher {
             source,
             side: Side::Riding(Box::new(passenger)),
             ready: VecDeque::new(),
+            traps: BTreeMap::new(),
         }
     }
 
@@ -118,8 +124,27 @@ impl ObserveWatcher {
         }
     }
 
+    /// Counts the traps that made these events. Those that found no room in the ring are most likely of whoever fills it.
+    fn count(&mut self, events: &[(u64, Event)]) {
+        for (cookie, event) in events {
+            let (location, traps) = match event {
+                Event::Hit(hit) => match probe_of(*cookie) {
+                    Some(probe) => (Some(probe.location.into()), 1),
+                    None => (self.source.location_at(hit.watched), 1),
+                },
+                Event::Lost(lost) => {
+                    let most = self.traps.iter().max_by_key(|(_, traps)| **traps);
+                    (most.map(|(location, _)| *location), *lost)
+                }
+                _ => continue,
+            };
+            *self.traps.entry(location.unwrap_or(usize::MAX)).or_default() += traps;
+        }
+    }
+
     /// Takes in what the ring had.
     fn sort_in(&mut self, hits: Vec<(u64, Event)>) {
+        self.count(&hits);
         if let Side::Attached(attached) = &mut self.side {
             let (hits, changes) = attached.sort_out(hits);
             self.ready.extend(hits);
@@ -179,6 +204,19 @@ impl Watcher for ObserveWatcher {
         }
         self.ready.extend(ended);
         Ok(self.ready.drain(..).collect())
+    }
+
+    fn traps(&self) -> BTreeMap<usize, u64> {
+        self.traps.clone()
+    }
+
+    fn leave(&mut self, location: usize) -> Vec<Event> {
+        let Side::Attached(attached) = &mut self.side else {
+            return Vec::new();
+        };
+        let changes = attached.leave(location);
+        self.source.watch(location, None);
+        changes
     }
 
     fn registers_tell(&mut self, reported: RunAddr) {

@@ -110,6 +110,13 @@ impl Source {
         }
     }
 
+    /// Which location is watched at an address.
+    pub(super) fn location_at(&self, addr: RunAddr) -> Option<usize> {
+        let mut watched = self.places.iter().flatten();
+        let here = watched.find(|(_, at)| addr.0.wrapping_sub(at.addr.0) < u64::from(at.len));
+        here.map(|(location, _)| *location)
+    }
+
     /// Hits at this place need no look at memory.
     pub(super) fn spare_memory_at(&self, pc: RunAddr) {
         if let Kind::Bpf { ring, .. } = &self.kind {

@@ -8,7 +8,7 @@ mod decode;
 mod record;
 mod select;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use program::RunAddr;
@@ -148,6 +148,20 @@ impl<'f> Session<'f> {
         let mut hits = self.take_in(events);
         hits.extend(self.orderer.flush());
         Ok(self.count(hits))
+    }
+
+    /// How often threads were trapped so far, by location; none where nobody counts.
+    #[must_use]
+    pub fn traps(&self) -> BTreeMap<usize, u64> {
+        self.watcher.traps()
+    }
+
+    /// Watches a location no more; what is on its way still comes.
+    pub fn leave(&mut self, location: usize) {
+        let events = self.watcher.leave(location);
+        // Nothing in it completes a hit.
+        let none = self.take_in(events);
+        self.count(none);
     }
 
     /// What was watched, and what came of it.
