@@ -135,7 +135,7 @@ fn is_of_probe(info: &SigInfo) -> bool {
 }
 
 /// The addresses of a thread's frames, innermost first.
-fn addresses(report: &Report, thread: usize) -> Vec<RunAddr> {
+pub(crate) fn addresses(report: &Report, thread: usize) -> Vec<RunAddr> {
     let frames = report
         .threads
         .get(thread)

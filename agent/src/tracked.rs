@@ -196,12 +196,6 @@ fn record(
         _ => RunEnd::Inconclusive,
     };
     let spans = summary.map_or(&[][..], |summary| &summary.spans);
-    let late = |number: usize| spans.iter().any(|span| span.location == number && span.late);
-    let given_up = |number: usize| {
-        let mut own = spans.iter().filter(|span| span.location == number).peekable();
-        own.peek().is_some() && own.all(|span| span.until_ns.is_some())
-    };
-    let watched = tracking.locations.iter().enumerate();
     let mut of_libraries: BTreeMap<u32, _> = stacks
         .of_libraries
         .iter()
@@ -238,13 +232,7 @@ fn record(
                 })
             })
             .collect(),
-        watched: watched
-            .map(|(number, (watched, _))| WatchedRecord {
-                late: late(number),
-                given_up: given_up(number),
-                ..watched.clone()
-            })
-            .collect(),
+        watched: watched(&tracking.locations, spans),
         lost: summary.map_or(0, |summary| summary.lost),
         data_flow: summary.map(|summary| mode(summary.mode).to_owned()),
         cut_short: None,
@@ -253,7 +241,25 @@ fn record(
     }
 }
 
-fn mode(mode: Mode) -> &'static str {
+/// The locations of a plan, with what came of watching them.
+pub(crate) fn watched(locations: &[(WatchedRecord, WatchSpec)], spans: &[WatchedSpan]) -> Vec<WatchedRecord> {
+    let late = |number: usize| spans.iter().any(|span| span.location == number && span.late);
+    let given_up = |number: usize| {
+        let mut own = spans.iter().filter(|span| span.location == number).peekable();
+        own.peek().is_some() && own.all(|span| span.until_ns.is_some())
+    };
+    let watched = locations.iter().enumerate();
+    watched
+        .map(|(number, (watched, _))| WatchedRecord {
+            late: late(number),
+            given_up: given_up(number),
+            ..watched.clone()
+        })
+        .collect()
+}
+
+/// What a mode is called in records.
+pub(crate) fn mode(mode: Mode) -> &'static str {
     match mode {
         Mode::Observe => "observe",
         Mode::Exact => "exact",
@@ -261,7 +267,12 @@ fn mode(mode: Mode) -> &'static str {
     }
 }
 
-fn hit_record(hit: &Hit, callers: Option<Vec<RunAddr>>, spans: &[WatchedSpan], len: u32) -> HitRecord {
+pub(crate) fn hit_record(
+    hit: &Hit,
+    callers: Option<Vec<RunAddr>>,
+    spans: &[WatchedSpan],
+    len: u32,
+) -> HitRecord {
     // Accesses that touch parts of a location are accesses of the location, which may be at several places at once.
     let here = |span: &&WatchedSpan| {
         let end = |addr: RunAddr, len: u32| addr.0.saturating_add(u64::from(len.max(1)));
@@ -296,7 +307,7 @@ fn hit_record(hit: &Hit, callers: Option<Vec<RunAddr>>, spans: &[WatchedSpan], l
 }
 
 /// The modules of a process.
-fn mapped(map: &ModuleMap) -> Vec<ModuleRecord> {
+pub(crate) fn mapped(map: &ModuleMap) -> Vec<ModuleRecord> {
     let executable = map.executable();
     let modules = map.modules().iter().filter_map(|module| {
         let ranges = &module.mapped.ranges;

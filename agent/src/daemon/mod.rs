@@ -1,6 +1,9 @@
 //! An agent at work: programs run here and are watched as the server says, and what they did is reported.
 //!
 //! - `launch`: a command that is run again and again
+//! - `attach`: a process that runs, in windows of time; `guard` waits for its failure, `window` makes a record of a window
+//! - `follow`: processes as they come and go; `find` looks for them
+//! - `ceiling`: what tracking costs, and what to turn off before that is too much
 //! - `identity`: which program it is, in which build
 //! - `assigned`: from a plan to what is tracked
 //! - `report`: from what happened to what is sent
@@ -10,10 +13,16 @@
 //! between runs, and then not for long. Everything that goes over the network happens in a runtime beside them.
 
 mod assigned;
+mod attach;
+mod ceiling;
+mod find;
+mod follow;
+mod guard;
 mod identity;
 mod launch;
 mod registration;
 mod report;
+mod window;
 
 use std::io;
 use std::sync::Arc;
@@ -22,8 +31,8 @@ use std::time::{Duration, Instant};
 use proto::v1::PlanRequest;
 use thiserror::Error;
 use tokio::runtime::Builder;
-use tracee::HostModules;
 use tracee::run::Cancel;
+use tracee::{HostModules, Pid};
 
 use crate::config::{Config, HostError, Job, host_id};
 use crate::courier::Courier;
@@ -56,6 +65,9 @@ pub enum DaemonError {
     /// The program cannot be told from others.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    /// The process cannot be followed.
+    #[error(transparent)]
+    Attach(#[from] tracee::ptrace::TraceError),
     /// The program cannot be run.
     #[error(transparent)]
     Track(#[from] TrackError),
@@ -115,7 +127,8 @@ pub fn run(config: Config, asked: &Cancel) -> Result<(), DaemonError> {
     };
     let done = match &agent.config.job {
         Job::Launch(job) => launch::serve(&agent, job),
-        Job::Attach(_) | Job::Follow(_) => Ok(()),
+        Job::Attach(pid) => attach::serve(&agent, Pid(*pid)),
+        Job::Follow(followed) => follow::serve(&agent, followed),
     };
     let leaving = Instant::now();
     while !spool.is_empty() && leaving.elapsed() < FAREWELL {

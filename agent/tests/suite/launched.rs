@@ -63,11 +63,11 @@ fn plan(failure: &ReportFailureRequest, number: u64) -> Plan {
 }
 
 /// Has the server make plans as soon as a failure is reported.
-fn plan_from_first_failure(memory: &Memory) {
+pub fn plan_from_first_failure(memory: &Memory) {
     memory.lock().plans_for_failure = Some(Box::new(plan));
 }
 
-fn records(memory: &Memory) -> Vec<RunRecord> {
+pub fn records(memory: &Memory) -> Vec<RunRecord> {
     let state = memory.lock();
     let runs = state.runs.iter();
     runs.map(|run| serde_json::from_slice(&run.record).unwrap())

@@ -1,0 +1,226 @@
+//! What tracking costs, and what to turn off before that is too much.
+//!
+//! A trap is what everything costs, so traps are counted: accesses to watched bytes, probes, and the stops in which signals are
+//! looked at. What one takes is measured on the program itself: the shortest time that usually lies between two traps of a
+//! thread is a trap and what the program does in between, which is more than a trap.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use watchpoint::Hit;
+
+use crate::config::Ceiling;
+
+/// What a trap takes as long as nobody knows: measured in a virtual machine, on real ones it is a tenth.
+const USUAL: Duration = Duration::from_micros(20);
+/// What a stop takes in which a signal is looked at, with the way to us and back.
+const STOP: Duration = Duration::from_micros(40);
+/// Two traps of a thread that are further apart say nothing about what a trap takes.
+const FAR: u64 = 100_000;
+/// Traps that lie close together until they say something.
+const ENOUGH: usize = 64;
+/// Times that are kept to be compared.
+const KEPT: usize = 1024;
+/// A window's share of what it may cost that may be spent at once.
+const CREDIT: u32 = 10;
+/// Accesses of one window at most: more is no help to anybody who compares runs.
+const MOST_HITS: u64 = 100_000;
+
+/// What tracking one window may cost, and did.
+pub(super) struct Budget {
+    ceiling: Ceiling,
+    window: Duration,
+    /// What can run at the same time.
+    width: u32,
+    cost: TrapCost,
+    /// Traps at the last look.
+    before: u64,
+}
+
+/// What is to be done about the cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Remedy {
+    /// Nothing.
+    None,
+    /// Watch this location no more.
+    TurnOff(usize),
+    /// Watch nothing more: what costs so much is none of the locations.
+    Stop,
+}
+
+impl Budget {
+    /// For a window of a program with so many threads.
+    pub(super) fn new(ceiling: Ceiling, window: Duration, threads: usize, cost: TrapCost) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            ceiling,
+            window,
+            width: u32::try_from(threads.clamp(1, processors)).unwrap_or(1),
+            cost,
+            before: 0,
+        }
+    }
+
+    /// What so many traps and stops took.
+    fn spent(&self, traps: u64, stops: u64) -> Duration {
+        let times = |each: Duration, count: u64| {
+            Duration::from_nanos(
+                u64::try_from(each.as_nanos())
+                    .unwrap_or(u64::MAX)
+                    .saturating_mul(count),
+            )
+        };
+        times(self.cost.one(), traps) + times(STOP, stops)
+    }
+
+    /// What may have been spent by now.
+    fn allowed(&self, elapsed: Duration) -> Duration {
+        let time = (elapsed + self.window / CREDIT) * self.width;
+        time.mul_f64(f64::from(self.ceiling.0) / 1e6)
+    }
+
+    /// What is to be done, `traps` being those so far, by location. As much again as since the last look may come before
+    /// the next one: the ceiling is not to be passed then.
+    pub(super) fn look(
+        &mut self,
+        elapsed: Duration,
+        traps: &BTreeMap<usize, u64>,
+        stops: u64,
+        locations: usize,
+        off: &[usize],
+    ) -> Remedy {
+        let all: u64 = traps.values().sum();
+        let more = all.saturating_sub(std::mem::replace(&mut self.before, all));
+        let fits = self.spent(all.saturating_add(more), stops) <= self.allowed(elapsed);
+        if more == 0 || fits && all < MOST_HITS {
+            return Remedy::None;
+        }
+        let on = traps
+            .iter()
+            .filter(|(location, _)| **location < locations && !off.contains(location));
+        match on.max_by_key(|(_, traps)| **traps) {
+            Some((&hottest, _)) => Remedy::TurnOff(hottest),
+            None => Remedy::Stop,
+        }
+    }
+
+    /// Learns from accesses what a trap takes.
+    pub(super) fn learn(&mut self, hits: &[Hit]) {
+        for hit in hits {
+            self.cost.learn(hit.tid, hit.time_ns);
+        }
+    }
+
+    /// What is known of the cost, for the next window; and what was spent, in millionths of the time.
+    pub(super) fn finish(self, elapsed: Duration, traps: u64, stops: u64) -> (TrapCost, u64) {
+        let spent = self.spent(traps, stops).as_nanos();
+        let time = elapsed.as_nanos().saturating_mul(u128::from(self.width)).max(1);
+        let share = u64::try_from(spent.saturating_mul(1_000_000) / time).unwrap_or(u64::MAX);
+        (self.cost, share)
+    }
+}
+
+/// What a trap takes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TrapCost {
+    /// When each thread was trapped last.
+    last: BTreeMap<u32, u64>,
+    /// Times between two traps of a thread.
+    between: Vec<u64>,
+}
+
+impl TrapCost {
+    fn learn(&mut self, tid: u32, time_ns: u64) {
+        let before = self.last.insert(tid, time_ns);
+        let Some(between) = before.and_then(|before| time_ns.checked_sub(before)) else {
+            return;
+        };
+        if (1..FAR).contains(&between) && self.between.len() < KEPT {
+            self.between.push(between);
+        }
+    }
+
+    /// The median of short times: a few very short ones are of one instruction that touched two places.
+    fn one(&self) -> Duration {
+        if self.between.len() < ENOUGH {
+            return USUAL;
+        }
+        let mut between = self.between.clone();
+        let middle = between.len() / 2;
+        let (_, median, _) = between.select_nth_unstable(middle);
+        Duration::from_nanos(*median)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: Duration = Duration::from_secs(60);
+
+    fn budget() -> Budget {
+        Budget {
+            ceiling: Ceiling(10_000),
+            window: WINDOW,
+            width: 1,
+            cost: TrapCost::default(),
+            before: 0,
+        }
+    }
+
+    fn at(seconds: f64) -> Duration {
+        Duration::from_secs_f64(seconds)
+    }
+
+    #[test]
+    fn what_is_hot_goes_before_the_ceiling_is_passed_and_the_rest_stays() {
+        let mut budget = budget();
+        // Twenty microseconds each: the credit is 60 ms, 3000 traps.
+        let traps = |hot: u64| BTreeMap::from([(0, 10), (1, hot)]);
+        assert_eq!(budget.look(at(0.02), &traps(900), 0, 2, &[]), Remedy::None);
+        assert_eq!(budget.look(at(0.04), &traps(1900), 0, 2, &[]), Remedy::None);
+        // As many again would be too many.
+        assert_eq!(budget.look(at(0.06), &traps(2900), 0, 2, &[]), Remedy::TurnOff(1));
+        let spent = budget.spent(2910, 0);
+        assert!(spent <= WINDOW.mul_f64(0.01), "{spent:?}");
+        assert_eq!(budget.look(at(0.08), &traps(2900), 0, 2, &[1]), Remedy::None);
+    }
+
+    #[test]
+    fn what_is_below_the_ceiling_stays_for_the_whole_window() {
+        let mut budget = budget();
+        for second in 0..60_u64 {
+            // 400 a second are 0.8 %.
+            let traps = BTreeMap::from([(0, second * 400)]);
+            let elapsed = Duration::from_secs(second);
+            assert_eq!(budget.look(elapsed, &traps, 0, 1, &[]), Remedy::None, "{second}");
+        }
+        let (_, share) = budget.finish(WINDOW, 59 * 400, 0);
+        assert_eq!(share, 7866);
+    }
+
+    #[test]
+    fn stops_for_signals_count_too() {
+        let traps = BTreeMap::from([(0, 100)]);
+        assert_eq!(budget().look(at(0.1), &traps, 0, 1, &[]), Remedy::None);
+        assert_eq!(budget().look(at(0.1), &traps, 1600, 1, &[]), Remedy::TurnOff(0));
+    }
+
+    #[test]
+    fn what_belongs_to_no_location_ends_everything() {
+        let traps = BTreeMap::from([(usize::MAX, 10_000)]);
+        assert_eq!(budget().look(at(0.1), &traps, 0, 2, &[]), Remedy::Stop);
+    }
+
+    #[test]
+    fn the_cost_of_a_trap_is_measured() {
+        let mut cost = TrapCost::default();
+        assert_eq!(cost.one(), USUAL);
+        for number in 0..200 {
+            cost.learn(1, number * 7_000);
+            // Another thread's traps lie between, far apart from each other.
+            cost.learn(2, number * 900_000);
+        }
+        assert_eq!(cost.one(), Duration::from_micros(7));
+    }
+}

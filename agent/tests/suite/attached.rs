@@ -1,0 +1,302 @@
+//! Processes that run already.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use agent::config::{AttachSettings, Config, Settings, SpoolSettings};
+use agent::daemon;
+use diagnosis::record::{RunEnd, RunRecord};
+use failure::report::Report;
+use tracee::run::Cancel;
+
+use crate::built::Built;
+use crate::launched::{plan_from_first_failure, records};
+use crate::server::{State, TestServer};
+
+const SIGSEGV: i32 = 11;
+
+/// A process of a service.
+pub struct Service {
+    child: Child,
+    said: BufReader<std::process::ChildStdout>,
+}
+
+impl Service {
+    pub fn start(built: &Built, ms: u64) -> Self {
+        let mut child = Command::new(&built.path)
+            .arg(ms.to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Self { child, said }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn signal(&self, name: &str) {
+        send(self.pid(), name);
+    }
+
+    pub fn end(mut self) -> (std::process::ExitStatus, String) {
+        let mut rest = String::new();
+        self.said.read_to_string(&mut rest).unwrap();
+        (self.child.wait().unwrap(), rest)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ended = self.child.kill();
+        let _taken = self.child.wait();
+    }
+}
+
+/// The file of an agent that watches something.
+pub fn settings(built: &Built, server: &str, job: &str) -> String {
+    let folder = built.folder.path().display();
+    format!(
+        "server = '{server}'\nhost_id = '{folder}/host-id'\nwindow_seconds = 1\nspool = {{ path = '{folder}/spool' }}\n{job}\n"
+    )
+}
+
+fn follow(built: &Built, server: &str) -> String {
+    settings(
+        built,
+        server,
+        &format!("[follow]\nexecutable = '{}'", built.path.display()),
+    )
+}
+
+fn attach(built: &Built, server: &str, pid: u32) -> String {
+    settings(built, server, &format!("[attach]\npid = {pid}"))
+}
+
+const SETTINGS: &str = "FAILSKETCH_TEST_AGENT";
+
+/// An agent in a process of its own: whoever traces a process takes its end, which is its parent's to take.
+pub struct Agent(Child);
+
+impl Agent {
+    pub fn start(settings: &str) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "attached::an_agent_by_itself", "--nocapture"]);
+        command.env(SETTINGS, settings).stdout(Stdio::null());
+        Self(command.spawn().unwrap())
+    }
+
+    fn signal(&self, name: &str) {
+        send(self.0.id(), name);
+    }
+
+    pub fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+
+    pub fn end(mut self) {
+        self.signal("TERM");
+        assert!(self.0.wait().unwrap().success());
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ended = self.0.kill();
+        let _taken = self.0.wait();
+    }
+}
+
+/// No test: what [`Agent`] runs.
+#[test]
+fn an_agent_by_itself() {
+    let Ok(text) = std::env::var(SETTINGS) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.toml");
+    std::fs::write(&path, text).unwrap();
+    let asked = Cancel::new();
+    signal_hook::flag::register(signal_hook::consts::SIGTERM, asked.switch()).unwrap();
+    let config = Config::try_from(Settings::read(&path).unwrap()).unwrap();
+    daemon::run(config, &asked).unwrap();
+}
+
+fn send(pid: u32, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, &pid.to_string()]).status();
+    assert!(sent.unwrap().success());
+}
+
+fn registered(state: &State) -> bool {
+    !state.registered.is_empty()
+}
+
+fn failed(record: &RunRecord) -> bool {
+    matches!(record.end, RunEnd::Failed(_))
+}
+
+#[test]
+fn processes_are_followed_through_failures_and_restarts() {
+    let built = Built::new("service.c");
+    let server = TestServer::start();
+    plan_from_first_failure(&server.memory);
+    let first = Service::start(&built, 60_000);
+    let agent = Agent::start(&follow(&built, &server.url()));
+    server.memory.until("it is watched", registered);
+    first.signal("USR2");
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(
+        server.memory.lock().failures.is_empty(),
+        "a signal with a handler is no failure"
+    );
+    first.signal("USR1");
+    let (status, _) = first.end();
+    assert_eq!(status.signal(), Some(SIGSEGV));
+    server
+        .memory
+        .until("the failure", |state| !state.failures.is_empty());
+    let report: Report = serde_json::from_slice(&server.memory.lock().failures[0].report).unwrap();
+    assert_eq!(report.threads.len(), 2, "{report:?}");
+    let frames = |number: usize| report.threads[number].frames.len();
+    assert!(frames(0) >= 3 && frames(1) >= 3, "{report:?}");
+    assert!(report.notes.is_empty(), "{report:?}");
+    assert_eq!(report.fault_address.map(|addr| addr.0), Some(0));
+    assert!(
+        server.memory.lock().failures[0].runs >= 2,
+        "windows without a failure count"
+    );
+
+    // It is started again, and watched as the server says.
+    let second = Service::start(&built, 60_000);
+    server.memory.until("two windows", |state| state.runs.len() >= 2);
+    // Into the middle of the third: between two windows nobody looks for a moment.
+    std::thread::sleep(Duration::from_millis(500));
+    second.signal("USR1");
+    assert_eq!(second.end().0.signal(), Some(SIGSEGV));
+    let has_failed = |state: &State| {
+        let last = state
+            .runs
+            .last()
+            .map(|run| serde_json::from_slice(&run.record).unwrap());
+        last.is_some_and(|record| failed(&record))
+    };
+    server.memory.until("the failing window", has_failed);
+    agent.end();
+    let records = records(&server.memory);
+    for record in &records {
+        assert_eq!(record.data_flow.as_deref(), Some("observe"), "{record:?}");
+        assert!(!record.hits.is_empty(), "nothing was seen");
+        assert!(record.cut_short.is_none(), "{:?}", record.cut_short);
+    }
+    let last = records.last().unwrap();
+    let null = last.hits.iter().rev().find(|hit| hit.value == Some(0));
+    assert!(null.is_some(), "the null was not seen: {:?}", last.hits);
+    assert_eq!(last.threads.len(), 2);
+    assert!(
+        server
+            .memory
+            .lock()
+            .questions
+            .iter()
+            .all(|question| question.attached)
+    );
+}
+
+#[test]
+fn a_process_that_is_left_goes_on_as_if_nobody_had_looked() {
+    let built = Built::new("service.c");
+    let server = TestServer::start();
+    let service = Service::start(&built, 3000);
+    let agent = Agent::start(&attach(&built, &server.url(), service.pid()));
+    server.memory.until("it is watched", registered);
+    service.signal("USR2");
+    std::thread::sleep(Duration::from_millis(300));
+    agent.end();
+    let (status, said) = service.end();
+    assert_eq!((status.code(), said.as_str()), (Some(7), "stored 1\n"));
+    assert!(server.memory.lock().failures.is_empty());
+}
+
+#[test]
+fn a_process_that_ends_by_itself_ends_the_watch() {
+    let built = Built::new("service.c");
+    let server = TestServer::start();
+    let service = Service::start(&built, 1500);
+    let mut agent = Agent::start(&attach(&built, &server.url(), service.pid()));
+    assert_eq!(service.end().0.code(), Some(7));
+    assert!(agent.0.wait().unwrap().success());
+}
+
+#[test]
+fn what_cannot_be_watched_is_said() {
+    let built = Built::new("service.c");
+    let mut settings = Settings {
+        server: Some("http://127.0.0.1:1".to_owned()),
+        host_id: Some(built.file("host-id")),
+        attach: Some(AttachSettings {
+            pid: Some(std::process::id()),
+        }),
+        ..Settings::default()
+    };
+    settings.spool = Some(SpoolSettings {
+        path: Some(built.file("spool")),
+        megabytes: None,
+    });
+    let config = Config::try_from(settings).unwrap();
+    let error = daemon::run(config, &Cancel::new()).unwrap_err().to_string();
+    assert!(error.contains("itself") || error.contains("own"), "{error}");
+}
+
+/// Killed at many moments of its work, at which the process is being attached to, armed, watched, sent signals, or dies.
+#[test]
+fn an_agent_that_is_killed_leaves_the_process_alone() {
+    let built = Built::new("service.c");
+    let server = TestServer::start();
+    plan_from_first_failure(&server.memory);
+    // A failure first, so that there is something to watch.
+    let first = Service::start(&built, 60_000);
+    let agent = Agent::start(&follow(&built, &server.url()));
+    server.memory.until("it is watched", registered);
+    first.signal("USR1");
+    server
+        .memory
+        .until("the failure", |state| !state.failures.is_empty());
+    agent.end();
+    drop(first);
+    for ms in [40, 90, 130, 170, 220, 350, 600, 900] {
+        let service = Service::start(&built, 1500);
+        let mut agent = Agent::start(&follow(&built, &server.url()));
+        for _ in 0..ms / 10 {
+            std::thread::sleep(Duration::from_millis(10));
+            service.signal("USR2");
+        }
+        agent.kill();
+        let (status, said) = service.end();
+        assert_eq!(
+            (status.code(), said.as_str()),
+            (Some(7), "stored 1\n"),
+            "killed after {ms} ms"
+        );
+    }
+    for us in [0, 300, 600, 900, 1500, 2500, 5000, 8000] {
+        let service = Service::start(&built, 60_000);
+        let mut agent = Agent::start(&follow(&built, &server.url()));
+        let questions = server.memory.lock().questions.len();
+        server
+            .memory
+            .until("it is watched", |state| state.questions.len() > questions);
+        service.signal("USR1");
+        std::thread::sleep(Duration::from_micros(us));
+        agent.kill();
+        assert_eq!(
+            service.end().0.signal(),
+            Some(SIGSEGV),
+            "killed {us} us after the signal"
+        );
+    }
+}
