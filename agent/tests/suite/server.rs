@@ -18,6 +18,9 @@ use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tonic::transport::{Server, ServerTlsConfig};
 use tonic::{Request, Response, Status, Streaming};
 
+/// Makes a plan for a failure, by the number of the run.
+pub type MakePlan = Box<dyn Fn(&ReportFailureRequest, u64) -> Plan + Send>;
+
 /// What it got, and how it is to answer.
 #[derive(Default)]
 pub struct State {
@@ -43,7 +46,7 @@ pub struct State {
     /// What there is to track: a plan for the n-th question.
     pub plan: Option<Box<dyn Fn(u64) -> Plan + Send>>,
     /// What there is to track as soon as a failure is known.
-    pub plans_for_failure: Option<Box<dyn Fn(&ReportFailureRequest, u64) -> Plan + Send>>,
+    pub plans_for_failure: Option<MakePlan>,
     /// It has no time for runs.
     pub takes_no_runs: bool,
     /// Streams of plans end after so many answers.

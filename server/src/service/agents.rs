@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::pin::Pin;
 
 use bytes::Bytes;
-use diagnosis::record::{RunEnd, RunRecord};
+use diagnosis::record::RunEnd;
 use diagnosis::tracking::ModuleName;
 use program::BuildId;
 use proto::v1;
@@ -19,6 +19,7 @@ use crate::access::Identity;
 use crate::clock::now;
 use crate::desk::Means;
 use crate::json;
+use crate::limits;
 use crate::store::model::{Appended, Audit, BugId, Case, FailureSeen, HostRow, NewCase, NewRun, State};
 use crate::store::{Body, MOST_INLINE};
 
@@ -71,7 +72,7 @@ impl Agents for AgentsService {
         who.may_report(&name)?;
         id("host", &said.host)?;
         id("failure", &said.id)?;
-        let report = parsed(&said.report, "report")?;
+        let report = limits::report(&said.report).map_err(refused)?;
         let modules = modules(&said.modules, &build)?;
         let lacking = self.lacking(&said.modules, &modules).await?;
         if !lacking.is_empty() {
@@ -252,7 +253,7 @@ impl AgentsService {
                 case.bug, case.build
             )));
         }
-        let record: RunRecord = parsed(&run.record, "run")?;
+        let record = limits::run(&run.record).map_err(refused)?;
         let body = match run.record.len() <= MOST_INLINE {
             true => Body::Inline(run.record),
             false => {
@@ -325,10 +326,8 @@ async fn plan(house: &House, who: &Identity, request: v1::PlanRequest) -> Result
     })
 }
 
-/// Reads JSON of ours.
-fn parsed<T: serde::de::DeserializeOwned>(bytes: &[u8], what: &str) -> Result<T, Status> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| Status::invalid_argument(format!("this is no {what}: {error}")))
+fn refused(refusal: limits::Refusal) -> Status {
+    Status::invalid_argument(refusal.to_string())
 }
 
 /// Whether sending the same again would end the same way.
