@@ -88,6 +88,12 @@ pub async fn start(
     let listener = Listener::bind(&config).await?;
     let address = listener.address();
     let router = router(&house);
+    let behind = house.clone();
+    tokio::spawn(async move {
+        if let Err(status) = behind.catch_up().await {
+            tracing::warn!(status = status.message(), "logs wait to be looked at");
+        }
+    });
     let forgetting = tokio::spawn(forget(house, config));
     let task = tokio::spawn(async move {
         let draining = async {

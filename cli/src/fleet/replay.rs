@@ -171,6 +171,8 @@ async fn report(link: &Link, record: &RunRecord, runs: u64, label: &str) -> Resu
         modules: record
             .modules
             .iter()
+            // The kernel's page is no file.
+            .filter(|module| module.path.starts_with('/'))
             .map(|module| Module {
                 path: module.path.clone(),
                 build_id: build(module),

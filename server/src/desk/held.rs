@@ -139,19 +139,27 @@ impl<'p, 'a> Held<'p, 'a> {
             }
             for run in page {
                 self.taken = run.seq;
-                new.changed = true;
                 match record(&run, shelf)? {
                     Some(record) => self.take(record, run, &mut new),
                     None => self.unread += 1,
                 }
             }
+            // Whoever waits for the end of a long log sees how far it is.
+            self.keep(row, shelf)?;
+            new.changed = false;
+            shelf.tell();
         }
         if new.changed {
-            let derived = self.derive();
-            shelf.handle.block_on(shelf.store.derive(&row.case, derived))?;
-            self.is_derived = true;
+            self.keep(row, shelf)?;
         }
         Ok(new)
+    }
+
+    fn keep(&mut self, row: &CaseRow, shelf: &Shelf) -> Result<(), DeskError> {
+        let derived = self.derive();
+        shelf.handle.block_on(shelf.store.derive(&row.case, derived))?;
+        self.is_derived = true;
+        Ok(())
     }
 
     fn take(&mut self, record: RunRecord, run: StoredRun, new: &mut New) {

@@ -158,6 +158,13 @@ struct Shelf {
     changes: watch::Sender<u64>,
 }
 
+impl Shelf {
+    /// Says that something changed.
+    fn tell(&self) {
+        self.changes.send_modify(|changes| *changes += 1);
+    }
+}
+
 /// Sets up a desk for a build. Its thread opens the program; questions wait for that.
 fn set_up(shelf: Shelf, build: BuildId, name: String, modules: Vec<ModuleName>) -> std::io::Result<Desk> {
     let (asks, asked) = channel();
@@ -324,7 +331,7 @@ impl<'p, 'a> Worker<'p, 'a> {
             self.open_other(report, run)?;
         }
         if new.changed {
-            self.shelf.changes.send_modify(|changes| *changes += 1);
+            self.shelf.tell();
         }
         Ok(())
     }

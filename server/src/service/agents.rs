@@ -368,11 +368,10 @@ fn modules(said: &[v1::Module], executable: &BuildId) -> Result<Vec<ModuleName>,
         )
     })?;
     let mut modules = vec![named(own)?];
-    // What has no build-id (the kernel's page, files that are gone) cannot be told from other builds.
-    let others = said
-        .iter()
-        .filter(|module| !module.executable && !module.build_id.is_empty());
-    for module in others {
+    // What has no build-id cannot be told from other builds; the kernel's page has one, and is no file.
+    let is_file = |module: &&v1::Module| module.path.starts_with('/') && !module.build_id.is_empty();
+    let others = said.iter().filter(|module| !module.executable);
+    for module in others.filter(is_file) {
         modules.push(named(module)?);
     }
     Ok(modules)

@@ -164,9 +164,27 @@ impl House {
         cases.map_err(|error| self.of_store(error))
     }
 
-    async fn derived(&self, case: &CaseRow) -> Result<Option<Derived>, Status> {
+    /// What is known of a case. If its log has more, somebody looks at it from now on: this server may have been started since, or
+    /// another one have stored it.
+    pub(crate) async fn derived(&self, case: &CaseRow) -> Result<Option<Derived>, Status> {
         let derived = self.store.derived(&case.case).await;
-        derived.map_err(|error| self.of_store(error))
+        let derived = derived.map_err(|error| self.of_store(error))?;
+        if derived.as_ref().is_none_or(|derived| derived.seq < case.last_seq) {
+            let looked = self.room.look(&case.case).await;
+            looked.map_err(|error| self.of_desk(error))?;
+        }
+        Ok(derived)
+    }
+
+    /// Looks at all logs that have more than is known of them: at the start of a server.
+    pub(crate) async fn catch_up(&self) -> Result<(), Status> {
+        let bugs = self.store.bugs(None, MOST_BUGS).await;
+        for bug in bugs.map_err(|error| self.of_store(error))? {
+            for case in self.cases(&bug.id).await? {
+                self.derived(&case).await?;
+            }
+        }
+        Ok(())
     }
 
     /// A bug as people see it.
