@@ -12,16 +12,17 @@ use tracing_subscriber::EnvFilter;
 /// Where the configuration is if nobody says so.
 const USUAL: &str = "/etc/failsketch/agent.toml";
 
-/// Runs or watches programs on this host, tells a server when one fails, watches in the next runs what the server asks for,
-/// and reports what it saw.
+/// Watch programs on this host as a server says, and report to it what they do
 ///
-/// What to do is said in a file (--config), by flags, or by both; flags win. One of these:
-/// a command that is run again and again (after --), a process (--pid), or all processes that run a file (--executable) or
-/// belong to a systemd unit (--unit) or a control group (--cgroup), those that come later included.
+/// It runs or watches programs, tells the server when one fails, watches in the next runs what the server asks for, and reports
+/// what it saw. What to do is said in a file (--config), by flags, or by both; flags win. One of these: a command that is run
+/// again and again (after --), a process (--pid), or all processes that run a file (--executable) or belong to a systemd
+/// unit (--unit) or a control group (--cgroup), those that come later included.
 ///
 /// A program that goes on for ever is observed in windows of time (60 s): one without a failure counts as a run that
-/// succeeded. Nothing that runs already is ever stopped, and it goes on as if nobody had looked when the agent ends, however
-/// that ends. Tracking such a program costs at most 1 % of its time: what would cost more is turned off.
+/// succeeded. Nobody in a program that runs already is interrupted, and it goes on as if nobody had looked when the agent
+/// ends, however that ends. Tracking such a program costs at most 1 % of its time: what would cost more is turned off. A
+/// command that the agent runs itself is run to be watched, and has no such limit.
 ///
 /// When the server is away, programs go on untracked and what is to be sent waits on disk. SIGTERM ends the agent; a
 /// command that it runs is asked to end first.

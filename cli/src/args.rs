@@ -55,7 +55,6 @@ pub enum Command {
     #[command(name = crate::watch::KEEPER, hide = true)]
     Keep,
 
-    /// Watch programs on this host as a server says, and report to it what they do
     Agent(AgentArgs),
 
     /// Decode a raw Intel PT trace: how many instructions ran, from where to where, and what is missing
