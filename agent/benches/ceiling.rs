@@ -120,6 +120,7 @@ fn plan(program: &Path) -> Plan {
         number: 1,
         sigma: 1,
         assignment: serde_json::to_vec(&assignment).unwrap().into(),
+        ..Plan::default()
     }
 }
 
