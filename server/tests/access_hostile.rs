@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame};
 use kit::{Server, config, read, register};
 use proto::v1::agents_client::AgentsClient;
-use proto::v1::{PlanRequest, ReportRunsRequest, Run};
+use proto::v1::{PlanRequest, ReportFailureRequest, ReportRunsRequest, Run};
 use server::config::{Config, Limits};
 use server::limits::retry_after;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -250,6 +250,31 @@ async fn memory_that_is_lent_is_refused_to_others_and_comes_back() {
     assert_eq!(third.code(), Code::ResourceExhausted, "{third}");
     assert!(retry_after(&third).is_some(), "{third:?}");
     register(server.plain().await, None, "x").await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn memory_is_lent_as_long_as_somebody_works_on_a_message() {
+    let server = Server::start(&strict()).await;
+    let report = async || {
+        let request = ReportFailureRequest {
+            report: vec![b' '; 900 << 10].into(),
+            ..ReportFailureRequest::default()
+        };
+        AgentsClient::new(server.plain().await)
+            .report_failure(request)
+            .await
+    };
+    let third = async {
+        sleep(Duration::from_secs(1)).await;
+        report().await
+    };
+    let (one, two, third) = tokio::join!(report(), report(), third);
+    one.unwrap();
+    two.unwrap();
+    let refused = third.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    report().await.unwrap();
     server.stop().await;
 }
 

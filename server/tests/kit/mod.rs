@@ -77,11 +77,14 @@ impl Agents for Nothing {
         Ok(Response::new(Default::default()))
     }
 
+    /// Takes its time.
     async fn report_failure(
         &self,
-        _: Request<ReportFailureRequest>,
+        request: Request<ReportFailureRequest>,
     ) -> Result<Response<ReportFailureResponse>, Status> {
-        Err(Status::unimplemented("not here"))
+        Identity::of(&request)?.may_report_something()?;
+        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+        Ok(Response::new(Default::default()))
     }
 
     async fn plans(
