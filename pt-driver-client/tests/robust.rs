@@ -142,6 +142,26 @@ fn long_ways_end() {
     }
 }
 
+/// A thousand small traces of one process are no way to have a thousand times as much told.
+#[test]
+fn many_traces_share_their_long_ways() {
+    const JUMPS: usize = 1 << 15;
+    let mut code = [0xeb, 0x00].repeat(JUMPS);
+    let back = -(code.len() as i32) - 6;
+    code.extend([0x0f, 0x84].into_iter().chain(back.to_le_bytes()));
+    let image = Image::new([(0x1000, code.as_slice())]);
+    let text = "packets\npsb\nmode.64\npsbend\ntip.pge 3 0x1000\n".to_owned();
+    let trace = scenario::read(&(text + &"tnt tttttt\n".repeat(20))).trace;
+    let mut decoder = Decoder::new(&image);
+    let mut count = Count::default();
+    for _ in 0..1000 {
+        decoder.decode(&trace, &mut count);
+    }
+    let most = (2 << 20) + 1000 * 64 * trace.len();
+    assert!(count.blocks <= most, "{} blocks", count.blocks);
+    assert!(count.blocks >= 1 << 20, "and what there is of them is told");
+}
+
 /// Steps of every length fill what waits for the consumer, whatever was there before.
 #[test]
 fn steps_of_many_blocks() {

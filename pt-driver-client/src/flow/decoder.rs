@@ -20,12 +20,15 @@ pub struct Decoder<'a> {
     config: Config,
     /// By width: almost always one of them.
     known: [Option<Box<Known<'a>>>; 3],
+    /// What is left of [`LONG_WAYS`].
+    long_ways: u64,
 }
 
-/// Ways without packets that are too long for a list may have so many blocks in all, and so many more for each byte of
-/// trace. Real ones have a few; code made to be walked through forever shall not take time and memory without end.
+/// Ways without packets that are too long for a list may have so many blocks in all traces of a decoder, and so many more for
+/// each byte of trace. Real ones have a few; code made to be walked through forever shall not take time and memory without
+/// end, in one trace or in a thousand small ones.
 const LONG_WAYS: u64 = 1 << 20;
-const LONG_WAYS_PER_BYTE: u64 = 64;
+const LONG_WAYS_PER_BYTE: u64 = 16;
 
 const TMA: [u8; 2] = [0x02, 0x73];
 const TMA_SIZE: usize = 7;
@@ -55,6 +58,7 @@ impl<'a> Decoder<'a> {
             image,
             config,
             known: [None, None, None],
+            long_ways: LONG_WAYS,
         }
     }
 
@@ -75,14 +79,16 @@ impl<'a> Decoder<'a> {
             });
         }
         let mut next = first.filter(|&psb| psb < range.end);
-        let mut budget = LONG_WAYS + range.len() as u64 * LONG_WAYS_PER_BYTE;
+        let mut budget = self.long_ways + range.len() as u64 * LONG_WAYS_PER_BYTE;
         while let Some(psb) = next {
             let mut state = State::new(trace, psb, range.end, self.config);
             state.budget = budget;
-            let Err((why, at)) = self.run(&mut state, consumer) else {
+            let ended = self.run(&mut state, consumer);
+            budget = state.budget;
+            self.long_ways = self.long_ways.min(budget);
+            let Err((why, at)) = ended else {
                 return;
             };
-            budget = state.budget;
             let resumed = next_psb(trace, at.max(psb + PSB.len()));
             consumer.gap(Gap {
                 from: at as u64,

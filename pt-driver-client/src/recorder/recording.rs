@@ -16,6 +16,10 @@ use crate::code::Image;
 use crate::config::{self, Config, Filter, Processor};
 use crate::flow::{Decoder, Interest, ThreadFlow, Time};
 
+/// Blocks and branches that are kept of one run, about 64 bytes each, and twice as many on the way. Of more, each thread's last
+/// ones are kept.
+const EVENTS: usize = 2 << 20;
+
 /// The control flow of one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recording {
@@ -259,18 +263,45 @@ impl Recording {
                 (decoder, space.interest(ranges))
             })
             .collect();
+        let mut left = EVENTS;
         let decoded = self.threads.iter().map(|thread| {
-            let flow = decoders.get_mut(thread.space);
-            let flow = flow.map(|(decoder, interest)| decoder.thread_flow(&thread.bytes, interest));
-            (thread, flow.unwrap_or_default())
+            let Some((decoder, interest)) = decoders.get_mut(thread.space) else {
+                return (thread, ThreadFlow::default());
+            };
+            (thread, next_flow(decoder, interest, &thread.bytes, &mut left))
         });
         decoded.collect()
     }
 }
 
+/// One thread's flow, within what is left for the run.
+fn next_flow(decoder: &mut Decoder<'_>, interest: &Interest, trace: &[u8], left: &mut usize) -> ThreadFlow {
+    let flow = decoder.thread_flow(trace, &interest.clone().at_most(*left));
+    *left = left.saturating_sub(flow.events.len());
+    flow
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Threads share what is kept of a run: what the first ones take, the last ones do not have.
+    #[test]
+    fn many_threads_do_not_have_many_times_as_much() {
+        let jump_back = [0x74, 0xfe, 0xeb, 0xfc];
+        let image = Image::new([(0x1000, &jump_back[..])]);
+        let mut trace = [0x02, 0x82].repeat(8);
+        trace.extend([0x99, 0x01, 0x02, 0x23, 0x71, 0x00, 0x10, 0, 0, 0, 0]);
+        trace.extend([0xfe; 100_000]);
+        let mut left = EVENTS;
+        let mut decoder = Decoder::new(&image);
+        let interest = Interest::everything();
+        let kept: Vec<usize> = (0..4)
+            .map(|_| next_flow(&mut decoder, &interest, &trace, &mut left).events.len())
+            .collect();
+        assert_eq!(kept.iter().sum::<usize>(), EVENTS, "{kept:?}");
+        assert_eq!(kept[3], 0, "{kept:?}");
+    }
 
     /// A module at an address, and a filter of two ranges in it and one in a module that is not there.
     #[test]

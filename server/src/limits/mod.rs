@@ -5,7 +5,7 @@
 //! - [`hosts`]: both, for each host and in total
 //! - [`body`]: what of a request is received: how large, how slowly
 //! - [`run()`], [`report()`]: what a record has to be like before anybody works on it
-//! - `predictors`: how many predictors a record can have
+//! - `predictors`: how many predictors a record can have; `traces`: how many branches
 //! - `refusal`: why not, with the field that it is about
 
 pub mod body;
@@ -18,6 +18,7 @@ mod report;
 mod run;
 #[cfg(test)]
 mod tests;
+mod traces;
 
 use std::time::Duration;
 

@@ -3,9 +3,9 @@
 use diagnosis::record::{AllocationsRecord, FlowRecord, RunEnd, RunRecord};
 use program::RunAddr;
 
-use super::predictors;
 use super::refusal::{Refusal, at_most, name, nonsense, read};
 use super::report::{self, PATH, build_id, text};
+use super::{predictors, traces};
 
 /// Bytes of a record.
 const BYTES: usize = proto::MOST_MESSAGE;
@@ -28,7 +28,7 @@ const WHY: usize = 4096;
 /// Blocks of memory.
 const BLOCKS: usize = 65_536;
 /// Bytes of all traces. Time and memory of decoding are in proportion to them.
-pub const TRACES: usize = 4 << 20;
+pub const TRACES: usize = 2 << 20;
 /// Traces: each thread in each program that it executed.
 const THREAD_TRACES: usize = 1024;
 /// Programs that one process executed.
@@ -152,5 +152,11 @@ fn check_flow(flow: &FlowRecord) -> Result<(), Refusal> {
         return Err(nonsense(path, "there is no space with that number"));
     }
     let traces = recording.threads.iter().map(|trace| trace.bytes.len()).sum();
-    at_most("flow.recording.threads[].bytes", traces, TRACES)
+    at_most("flow.recording.threads[].bytes", traces, TRACES)?;
+    let traces = recording.threads.iter().map(|trace| trace.bytes.as_slice());
+    at_most(
+        "flow.recording.threads[].bytes: branches",
+        traces.map(traces::branches).sum(),
+        traces::BRANCHES,
+    )
 }

@@ -138,7 +138,7 @@ fn what_is_too_much_says_where() {
         (
             "/flow/recording/threads/0/bytes",
             json!("00".repeat(TRACES + 1)),
-            "flow.recording.threads[].bytes: 4194305",
+            "flow.recording.threads[].bytes: 2097153",
         ),
         (
             "/allocations/blocks",
