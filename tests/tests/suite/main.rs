@@ -12,6 +12,7 @@ mod damage;
 mod deadlocks;
 mod decode_recorded;
 mod doctor;
+mod fleet;
 mod flow_events;
 mod frames;
 mod names;

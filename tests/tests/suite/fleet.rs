@@ -1,0 +1,229 @@
+//! Many hosts and a server: what one machine finds out, a fleet finds out; and nothing is lost or counted twice on the way.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use failsketch_tests::folder::Folder;
+use failsketch_tests::postgres::Postgres;
+use failsketch_tests::process::Finished;
+use failsketch_tests::running::Running;
+use failsketch_tests::{command, process, zoo};
+use serde_json::Value;
+
+/// Many runs, on a machine that does other things too.
+const LONGEST: Duration = Duration::from_secs(240);
+/// Sketches that are made before one is taken for wrong: on a busy machine a race may be lost each time, and then there is nothing
+/// to compare with.
+const ATTEMPTS: usize = 4;
+/// Successful runs that there have to be.
+const TO_COMPARE: u64 = 3;
+
+fn failsketch(arguments: &[&str]) -> Finished {
+    let mut command = Command::new(command::binary());
+    command.args(arguments);
+    process::run(&mut command, b"", LONGEST, |_| ())
+}
+
+fn sketch_of(arguments: &[&str]) -> Value {
+    let done = failsketch(arguments);
+    assert!(done.status.success(), "{}: {}", done.how(), done.stderr);
+    serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {}", done.stdout))
+}
+
+/// The first predictor of a fleet, as pattern and places.
+fn explained(name: &str, registers: &str) -> (String, Vec<(String, u64)>) {
+    let binary = zoo::binary(name, "O0");
+    let arguments = [
+        "fleet",
+        "--agents",
+        "4",
+        "--registers",
+        registers,
+        "--format",
+        "json",
+        "--time-limit",
+        "120",
+        "--",
+        binary.to_str().unwrap(),
+    ];
+    let mut sketches = (0..ATTEMPTS).map(|_| sketch_of(&arguments));
+    let compared = |sketch: &Value| sketch["runs"]["successful"].as_u64() >= Some(TO_COMPARE);
+    let sketch = sketches.find(compared).expect("runs to compare with");
+    let best = &sketch["predictors"][0];
+    let statements = best["statements"].as_array().expect("statements").iter();
+    let place = |statement: &Value| {
+        let file = statement["file"].as_str().unwrap_or_default();
+        let name = file.rsplit('/').next().unwrap_or_default().to_owned();
+        (name, statement["line"].as_u64().unwrap_or_default())
+    };
+    (
+        best["pattern"].as_str().unwrap_or_default().to_owned(),
+        statements.map(place).collect(),
+    )
+}
+
+fn is_the_root_cause(name: &str, registers: &str) {
+    let program = zoo::program(name);
+    let root = &program.facts.root;
+    let places = root.statements.iter().map(|step| {
+        let place = program.place(&step.at);
+        (place.file.clone(), u64::from(place.line))
+    });
+    let expected = (root.pattern.clone(), places.collect());
+    assert_eq!(explained(name, registers), expected);
+}
+
+#[test]
+fn four_hosts_and_a_server_find_an_atomicity_violation() {
+    is_the_root_cause("mysql-proc-info", "4");
+}
+
+#[test]
+fn four_hosts_find_an_order_violation_though_none_sees_everything() {
+    is_the_root_cause("pbzip2-queue", "1");
+}
+
+/// A server that can be killed and started again at the same address.
+struct Server {
+    port: u16,
+    store: String,
+    folder: PathBuf,
+    running: Running,
+}
+
+impl Server {
+    fn start(folder: &Folder, store: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        let folder = folder.path().to_owned();
+        Self {
+            running: Self::run(port, store, &folder),
+            port,
+            store: store.to_owned(),
+            folder,
+        }
+    }
+
+    fn run(port: u16, store: &str, folder: &std::path::Path) -> Running {
+        let mut command = Command::new(command::binary());
+        command
+            .args([
+                "serve",
+                "--listen",
+                &format!("127.0.0.1:{port}"),
+                "--store",
+                store,
+                "--objects",
+            ])
+            .arg(folder.join("objects"))
+            .env("RUST_LOG", "warn");
+        let running = Running::start(&mut command);
+        running.stderr_line("failsketch: serving on").unwrap();
+        running
+    }
+
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    fn kill_and_start_again(&mut self) {
+        self.running.kill();
+        self.running = Self::run(self.port, &self.store, &self.folder);
+    }
+}
+
+/// Runs of a program that are recorded, to be replayed.
+fn recorded(folder: &Folder) -> String {
+    let kept = folder.path().join("kept").to_str().unwrap().to_owned();
+    let binary = zoo::binary("mysql-proc-info", "O0");
+    let done = failsketch(&["run", "--json", "--keep", &kept, "--", binary.to_str().unwrap()]);
+    assert!(done.status.success(), "{}: {}", done.how(), done.stderr);
+    kept
+}
+
+fn replay(server: &str, kept: &str, agents: &str, runs: &str) -> Running {
+    let mut command = Command::new(command::binary());
+    command.args([
+        "fleet", "--server", server, "--replay", kept, "--agents", agents, "--runs", runs,
+    ]);
+    Running::start(&mut command)
+}
+
+/// The only bug's figures, when the sketch has all runs in it.
+fn counted(server: &str, runs: u64) -> Value {
+    for _ in 0..300 {
+        let listed = failsketch(&["bugs", "--server", server]);
+        assert!(listed.status.success(), "{}", listed.stderr);
+        let bug = listed
+            .stdout
+            .split_whitespace()
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        assert!(
+            listed.stdout.contains(&format!(" {runs} runs")),
+            "{}",
+            listed.stdout
+        );
+        let shown = failsketch(&["show", "--server", server, "--format", "json", &bug]);
+        if let Ok(sketch) = serde_json::from_str::<Value>(&shown.stdout) {
+            let of = |kind: &str| sketch["runs"][kind].as_u64().unwrap_or_default();
+            let notes = sketch["notes"].to_string();
+            if notes.contains(&format!(" of {runs} tracked runs")) {
+                assert!(of("failing") + of("successful") <= runs, "{}", sketch["runs"]);
+                return sketch;
+            }
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    panic!("the runs were not taken in");
+}
+
+#[test]
+fn no_run_is_lost_or_counted_twice_though_the_server_is_killed() {
+    let folder = Folder::new("fleet");
+    let kept = recorded(&folder);
+    let store = format!("sqlite:{}", folder.path().join("bugs.db").display());
+    let mut server = Server::start(&folder, &store);
+    let mut fleet = replay(&server.url(), &kept, "40", "800");
+    for _ in 0..3 {
+        std::thread::sleep(Duration::from_millis(700));
+        if fleet.runs() {
+            server.kill_and_start_again();
+        }
+    }
+    let done = fleet.finish();
+    assert!(done.status.success(), "{}: {}", done.how(), done.stderr);
+    assert!(
+        done.stdout.contains("0 refused; the server has 800"),
+        "{}",
+        done.stdout
+    );
+    counted(&server.url(), 800);
+}
+
+#[test]
+fn two_servers_share_a_postgresql_and_agree_though_it_and_one_of_them_are_killed() {
+    let folder = Folder::new("fleet");
+    let kept = recorded(&folder);
+    let mut database = Postgres::start();
+    let mut one = Server::start(&folder, &database.url());
+    let two = Server::start(&folder, &database.url());
+    let first = replay(&one.url(), &kept, "10", "200");
+    let second = replay(&two.url(), &kept, "10", "200");
+    std::thread::sleep(Duration::from_millis(500));
+    one.kill_and_start_again();
+    database.kill();
+    std::thread::sleep(Duration::from_millis(300));
+    database.start_again();
+    for fleet in [first, second] {
+        let done = fleet.finish();
+        assert!(done.status.success(), "{}: {}", done.how(), done.stderr);
+        assert!(done.stdout.contains(" 0 refused;"), "{}", done.stdout);
+    }
+    let (here, there) = (counted(&one.url(), 400), counted(&two.url(), 400));
+    assert_eq!(here, there);
+}
