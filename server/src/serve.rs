@@ -24,6 +24,8 @@ use crate::service::House;
 use crate::service::agents::AgentsService;
 use crate::service::bugs::BugsService;
 use crate::store::model::Retention;
+use crate::store::objects::Objects;
+use crate::store::objects::folder::FolderObjects;
 use crate::store::{self, StoreError};
 
 /// How often what is too old, or too much, is forgotten.
@@ -73,7 +75,10 @@ pub async fn start(
     until: impl Future<Output = ()> + Send + 'static,
 ) -> Result<Running, ServeError> {
     let store = store::open(&config.store).await?;
-    let objects = store::objects::open(&config.objects).await?;
+    let objects = FolderObjects::open(&config.objects)
+        .await
+        .map_err(StoreError::from)?;
+    let objects: Arc<dyn Objects> = Arc::new(objects);
     let house = House {
         room: Arc::new(Room::new(
             Arc::clone(&store),

@@ -22,7 +22,8 @@ pub(super) async fn paths(shelf: &Shelf, modules: &[ModuleName]) -> Result<Vec<P
             .iter()
             .find(|row| Some(&row.build) == module.build_id.as_ref());
         let row = row.ok_or_else(|| StoreError::Unavailable(format!("{} was not uploaded", module.path)))?;
-        paths.push(shelf.objects.get(&row.object).await?);
+        let path = shelf.objects.get(&row.object).await;
+        paths.push(path.map_err(StoreError::from)?);
     }
     Ok(paths)
 }

@@ -219,7 +219,10 @@ fn record(run: &StoredRun, shelf: &Shelf) -> Result<Option<RunRecord>, StoreErro
     let parsed = match &run.body {
         Body::Inline(bytes) => serde_json::from_slice(bytes),
         Body::Object(key) => {
-            let path = shelf.handle.block_on(shelf.objects.get(key))?;
+            let path = shelf
+                .handle
+                .block_on(shelf.objects.get(key))
+                .map_err(StoreError::from)?;
             let bytes = std::fs::read(&path).map_err(|error| StoreError::Unavailable(error.to_string()))?;
             serde_json::from_slice(&bytes)
         }

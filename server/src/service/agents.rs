@@ -41,6 +41,7 @@ impl Agents for AgentsService {
     ) -> Result<Response<v1::RegisterResponse>, Status> {
         let who = Identity::of(&request)?.clone();
         let said = request.into_inner();
+        who.may_report_something()?;
         id("host", &said.host)?;
         for of in &said.programs {
             who.may_report(&of.name)?;
@@ -153,10 +154,10 @@ impl Agents for AgentsService {
         let who = Identity::of(&request)?.clone();
         let said = request.into_inner();
         id("host", &said.host)?;
-        if said.runs.len() > proto::MOST_RUNS {
+        let most = self.0.limits.runs.min(proto::MOST_RUNS);
+        if said.runs.len() > most {
             return Err(Status::invalid_argument(format!(
-                "a report has at most {} runs",
-                proto::MOST_RUNS
+                "a report has at most {most} runs"
             )));
         }
         self.0.metrics.runs_dropped.add(said.dropped);
@@ -258,7 +259,7 @@ impl AgentsService {
             true => Body::Inline(run.record),
             false => {
                 let put = self.0.objects.put(run.record).await;
-                Body::Object(put.map_err(|error| self.0.of_store(error))?)
+                Body::Object(put.map_err(|error| self.0.of_store(error.into()))?)
             }
         };
         let run = NewRun {

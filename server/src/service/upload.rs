@@ -7,6 +7,7 @@ use tonic::{Status, Streaming};
 
 use super::{House, build};
 use crate::store::model::ModuleRow;
+use crate::store::objects::ObjectError;
 
 /// Stores a file. Says whether it was known before.
 pub(super) async fn take(house: &House, mut pieces: Streaming<v1::ModuleChunk>) -> Result<bool, Status> {
@@ -20,33 +21,20 @@ pub(super) async fn take(house: &House, mut pieces: Streaming<v1::ModuleChunk>) 
     if !known.map_err(|error| house.of_store(error))?.is_empty() {
         return Ok(true);
     }
-    let mut writing = house
-        .objects
-        .begin()
-        .await
-        .map_err(|error| house.of_store(error))?;
-    let mut bytes = 0_u64;
+    let failed = |error: ObjectError| match error {
+        ObjectError::TooLarge { .. } => Status::out_of_range(format!("{}: {error}", module.path)),
+        error => house.of_store(error.into()),
+    };
+    let staged = house.objects.stage(house.limits.module_bytes).await;
+    let mut staged = staged.map_err(failed)?;
     let mut next = Some(first.data);
     while let Some(piece) = next {
-        bytes += piece.len() as u64;
-        if bytes > house.limits.module_bytes {
-            return Err(Status::out_of_range(format!(
-                "{} is larger than the {} bytes that a module may have here",
-                module.path, house.limits.module_bytes
-            )));
-        }
-        writing
-            .write(piece)
-            .await
-            .map_err(|error| house.of_store(error))?;
+        staged.write(piece).await.map_err(failed)?;
         next = pieces.next().await.transpose()?.map(|chunk| chunk.data);
     }
-    let object = writing.finish().await.map_err(|error| house.of_store(error))?;
-    let path = house
-        .objects
-        .get(&object)
-        .await
-        .map_err(|error| house.of_store(error))?;
+    let bytes = staged.length();
+    let object = house.objects.keep(staged).await.map_err(failed)?;
+    let path = house.objects.get(&object).await.map_err(failed)?;
     let found = tokio::task::spawn_blocking(move || {
         let file = tracee::MappedFile::open(&path).ok()?;
         Elf::parse(&file).ok()?.build_id()
@@ -55,7 +43,7 @@ pub(super) async fn take(house: &House, mut pieces: Streaming<v1::ModuleChunk>) 
     if found.as_ref() != Some(&wanted) {
         // Nobody refers to it: what is wrong with it will be wrong again.
         let removed = house.objects.remove(&object).await;
-        removed.map_err(|error| house.of_store(error))?;
+        removed.map_err(failed)?;
         return Err(Status::invalid_argument(format!(
             "what was uploaded as {} is not build {wanted}",
             module.path

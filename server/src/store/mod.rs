@@ -49,6 +49,17 @@ pub enum StoreError {
     Refused(String),
 }
 
+impl From<objects::ObjectError> for StoreError {
+    fn from(error: objects::ObjectError) -> Self {
+        use objects::ObjectError::{Damaged, Missing, TooLarge, Unavailable};
+        match error {
+            Unavailable(_) => Self::Unavailable(error.to_string()),
+            TooLarge { .. } => Self::Refused(error.to_string()),
+            Missing(_) | Damaged(_) => Self::Damaged(error.to_string()),
+        }
+    }
+}
+
 impl StoreError {
     fn no_case(case: &Case) -> Self {
         Self::Refused(format!("there is no bug {} in build {}", case.bug, case.build))

@@ -29,7 +29,7 @@ impl Dialect {
     /// What each connection is told first.
     fn settings(self) -> &'static str {
         match self {
-            // What was committed is on disk. A checkpoint every 32 MB: at the default of 4 MB a fifth of the time goes there.
+            // What was committed is on disk. A checkpoint takes a while, and at the default of 4 MB comes every two hundred runs.
             Self::Sqlite => {
                 "PRAGMA busy_timeout = 10000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
                  PRAGMA wal_autocheckpoint = 8000"

@@ -24,8 +24,8 @@ const MOST_BYTES: usize = 8 << 20;
 /// Calls that may wait in a lane; others wait outside.
 const WAITING: usize = 512;
 
-/// More connections do not make a disk faster.
-const POSTGRES_LANES: usize = 4;
+/// Cases that are reported on at once share transactions from there on. More connections do not make a disk faster.
+const POSTGRES_LANES: usize = 8;
 
 type Answer = oneshot::Sender<Result<Vec<Appended>, StoreError>>;
 

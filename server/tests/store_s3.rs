@@ -1,0 +1,127 @@
+//! Objects in an S3-compatible store: moto's server, as it comes from PyPI.
+#![cfg(feature = "s3")]
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use failsketch_tests::folder::Folder;
+use failsketch_tests::skip::{is_installed, skipped};
+use server::store::objects::s3::S3Objects;
+use server::store::objects::{ObjectError, Objects as _};
+
+const BUCKET: &str = "failsketch";
+const WHO: &str = "Authorization: AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request, \
+                   SignedHeaders=host, Signature=none";
+
+/// A server that ends with its owner.
+struct Moto {
+    server: Child,
+    port: u16,
+}
+
+impl Moto {
+    fn start() -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
+        let port = listener.local_addr().expect("it has an address").port();
+        drop(listener);
+        let server = Command::new("moto_server")
+            .args(["-H", "127.0.0.1", "-p", &port.to_string()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it is installed");
+        let start = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(
+                start.elapsed() < Duration::from_secs(60),
+                "moto_server does not start"
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let moto = Self { server, port };
+        moto.request("PUT", &format!("/{BUCKET}"), b"");
+        moto
+    }
+
+    /// A request past our own code: moto wants to be told who one is, and believes it.
+    fn request(&self, method: &str, path: &str, content: &[u8]) -> String {
+        use std::io::{Read as _, Write as _};
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
+        let length = content.len();
+        let head = format!(
+            "{method} {path} HTTP/1.0\r\nHost: 127.0.0.1:{}\r\nContent-Length: {length}\r\n{WHO}\r\n\r\n",
+            self.port
+        );
+        stream
+            .write_all(&[head.as_bytes(), content].concat())
+            .expect("it reads");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("it answers");
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        assert!(answer.contains(" 200 "), "{method} {path}: {answer}");
+        answer
+    }
+
+    async fn open(&self, cache: &Folder) -> S3Objects {
+        let settings = [
+            ("AWS_ENDPOINT", format!("http://127.0.0.1:{}", self.port)),
+            ("AWS_ALLOW_HTTP", "true".to_owned()),
+            ("AWS_REGION", "us-east-1".to_owned()),
+            ("AWS_ACCESS_KEY_ID", "test".to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", "test".to_owned()),
+        ];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value));
+        let opened = S3Objects::open(&format!("s3://{BUCKET}"), settings, cache.path()).await;
+        opened.expect("a bucket opens")
+    }
+}
+
+impl Drop for Moto {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+#[tokio::test]
+async fn objects_are_there_for_other_servers() {
+    if !is_installed("moto_server") {
+        return skipped("moto_server is not installed (pip install 'moto[server]')");
+    }
+    let moto = Moto::start();
+    let (here, there) = (Folder::new("s3-here"), Folder::new("s3-there"));
+    let (one, other) = (moto.open(&here).await, moto.open(&there).await);
+    // Small ones are sent at once, large ones in parts.
+    let large: Vec<u8> = (0..30_000_000_u32).map(|number| (number / 1000) as u8).collect();
+    for content in [b"abc".to_vec(), Vec::new(), large] {
+        let key = one.put(content.clone().into()).await.expect("put");
+        assert_eq!(one.put(content.clone().into()).await.expect("put again"), key);
+        assert!(other.exists(&key).await.expect("asked"));
+        let path = other.get(&key).await.expect("fetched");
+        assert!(path.starts_with(there.path()));
+        assert!(
+            fs::read(&path).expect("read") == content,
+            "{} bytes",
+            content.len()
+        );
+        one.remove(&key).await.expect("removed");
+        one.remove(&key).await.expect("removing twice is fine");
+        assert!(!other.exists(&key).await.expect("asked"));
+        assert!(matches!(one.get(&key).await, Err(ObjectError::Missing(_))));
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_what_it_is_called_is_not_handed_out() {
+    if !is_installed("moto_server") {
+        return skipped("moto_server is not installed (pip install 'moto[server]')");
+    }
+    let moto = Moto::start();
+    let (here, there) = (Folder::new("s3-here"), Folder::new("s3-there"));
+    let key = moto.open(&here).await.put("right".into()).await.expect("put");
+    moto.request("PUT", &format!("/{BUCKET}/{}/{key}", &key[..2]), b"wrong");
+    let got = moto.open(&there).await.get(&key).await;
+    assert!(matches!(got, Err(ObjectError::Damaged(_))), "{got:?}");
+}
