@@ -41,7 +41,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Where to listen [default: 127.0.0.1:7474]
+    /// Where to listen [default: 127.0.0.1:7070]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<SocketAddr>,
 

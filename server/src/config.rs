@@ -18,7 +18,7 @@ pub use settings::{
 };
 
 /// The port, where none is said.
-pub const PORT: u16 = 7474;
+pub const PORT: u16 = 7070;
 
 /// All settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -85,11 +85,11 @@ fn a_page_from_elsewhere_does_not_speak_for_who_is_here() {
     let ask = |uri: &str, all: &[(&'static str, &str)]| {
         access.identify(&uri.parse().unwrap(), &headers(all), &peer(HERE))
     };
-    ask("/", &[("host", "localhost:7474")]).unwrap();
-    ask("/", &[("host", "[::1]:7474")]).unwrap();
-    ask("/", &[("host", "127.0.0.1"), ("origin", "http://127.0.0.1:7474")]).unwrap();
+    ask("/", &[("host", "localhost:7070")]).unwrap();
+    ask("/", &[("host", "[::1]:7070")]).unwrap();
+    ask("/", &[("host", "127.0.0.1"), ("origin", "http://127.0.0.1:7070")]).unwrap();
     for refused in [
-        ask("/", &[("host", "evil.example:7474")]),
+        ask("/", &[("host", "evil.example:7070")]),
         ask("http://evil.example/x", &[("host", "localhost")]),
         ask("/", &[("host", "localhost"), ("origin", "https://evil.example")]),
         ask("/", &[("host", "localhost"), ("origin", "null")]),

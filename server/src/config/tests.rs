@@ -24,7 +24,7 @@ fn nothing_said_is_loopback_without_credentials() {
 #[test]
 fn off_loopback_takes_tls_or_so_many_words() {
     let token = format!("[[token]]\nname = \"a\"\nsha256 = \"{HASH}\"\nroles = [\"agent\"]\n");
-    let open = format!("listen = \"0.0.0.0:7474\"\n{token}");
+    let open = format!("listen = \"0.0.0.0:7070\"\n{token}");
     let said = error(&open);
     assert!(
         said.contains("insecure = true") && said.contains("[tls]"),
