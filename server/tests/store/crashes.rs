@@ -10,6 +10,7 @@ use std::time::Duration;
 use failsketch_tests::postgres::Postgres;
 use server::store::model::{Case, NewRun};
 use server::store::{Body, Store, StoreError};
+use sqlx::{AnyConnection, Connection as _};
 
 use crate::place::{Place, case, entries, opened, run};
 
@@ -119,6 +120,50 @@ async fn postgres_keeps_what_it_acknowledged_when_it_is_killed() {
         acknowledged.len(),
         "everything that was sent was acknowledged in the end"
     );
+}
+
+/// Whoever asks after the database was started again need not notice that it was.
+#[tokio::test]
+async fn connections_to_a_postgres_that_was_killed_are_made_anew() {
+    let mut postgres = Postgres::start();
+    let store = server::store::open(&postgres.url())
+        .await
+        .expect("the store opens");
+    let case = opened(&*store, "b").await;
+    store.append(&case, vec![run("a")]).await.expect("stored");
+    postgres.kill();
+    let away = store.append(&case, vec![run("b")]).await;
+    assert!(matches!(away, Err(StoreError::Unavailable(_))), "{away:?}");
+    postgres.start_again();
+    store.append(&case, vec![run("b")]).await.expect("stored");
+    postgres.kill();
+    postgres.start_again();
+    store
+        .append(&case, vec![run("c")])
+        .await
+        .expect("stored at once, over a new connection");
+    assert_eq!(entries(&*store, &case).await.len(), 3);
+    store.ping().await.expect("it answers");
+}
+
+/// Another program has the file: that is no reason to wait for ever, and no reason to give up for good.
+#[tokio::test]
+async fn a_busy_sqlite_is_told_to_be_tried_again() {
+    let place = Place::sqlite();
+    let store = place.open().await;
+    let case = opened(&*store, "b").await;
+    let mut other = AnyConnection::connect(&place.url()).await.expect("connects");
+    let transaction = other
+        .begin_with("BEGIN IMMEDIATE")
+        .await
+        .expect("it has the file");
+    let busy = store.append(&case, vec![run("a")]).await;
+    assert!(
+        matches!(&busy, Err(StoreError::Unavailable(why)) if why.contains("locked")),
+        "{busy:?}"
+    );
+    transaction.rollback().await.expect("it lets go");
+    store.append(&case, vec![run("a")]).await.expect("stored");
 }
 
 /// How often it had to be sent again.

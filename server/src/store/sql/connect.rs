@@ -31,7 +31,7 @@ impl Dialect {
         match self {
             // What was committed is on disk. A checkpoint takes a while, and at the default of 4 MB comes every two hundred runs.
             Self::Sqlite => {
-                "PRAGMA busy_timeout = 10000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
+                "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
                  PRAGMA wal_autocheckpoint = 8000"
             }
             // Somebody may have switched it off for other databases of the same server; stricter settings stay.
@@ -125,4 +125,49 @@ fn escape(path: &str) -> String {
             false => format!("%{byte:02X}"),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use failsketch_tests::folder::Folder;
+    use failsketch_tests::postgres::Postgres;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn sqlite_waits_for_the_disk_with_every_commit() {
+        let folder = Folder::new("connect");
+        let address = Address::parse(&folder.path().join("store.db").display().to_string()).unwrap();
+        let mut connection = address.connect().await.unwrap();
+        let mode: String = sqlx::query_scalar("PRAGMA journal_mode")
+            .fetch_one(&mut connection)
+            .await
+            .unwrap();
+        let synchronous: i64 = sqlx::query_scalar("PRAGMA synchronous")
+            .fetch_one(&mut connection)
+            .await
+            .unwrap();
+        // 2 is FULL.
+        assert_eq!((mode.as_str(), synchronous), ("wal", 2));
+    }
+
+    #[tokio::test]
+    async fn postgres_waits_for_the_disk_even_where_that_was_switched_off() {
+        let postgres = Postgres::start();
+        let address = Address::parse(&postgres.url()).unwrap();
+        for (set, expected) in [("off", "on"), ("remote_apply", "remote_apply")] {
+            let sql = format!("ALTER DATABASE postgres SET synchronous_commit = {set}");
+            let mut before = address.connect().await.unwrap();
+            sqlx::raw_sql(sqlx::AssertSqlSafe(sql))
+                .execute(&mut before)
+                .await
+                .unwrap();
+            let mut connection = address.connect().await.unwrap();
+            let found: String = sqlx::query_scalar("SELECT current_setting('synchronous_commit')")
+                .fetch_one(&mut connection)
+                .await
+                .unwrap();
+            assert_eq!(found, expected);
+        }
+    }
 }
