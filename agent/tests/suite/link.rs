@@ -271,3 +271,26 @@ async fn nobody_waits_for_a_server_that_is_away_or_too_old() {
     // A thousand times what one answer is waited for would be hours: all but the first are answered at once.
     assert!(started.elapsed() < soon());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_thinks_long_holds_nobody_up_and_is_heard_all_the_same() {
+    let server = TestServer::start();
+    server.memory.lock().plan = Some(Box::new(numbered));
+    server.memory.lock().thinks = Duration::from_millis(400);
+    let link = Link::new(&access(&server)).unwrap();
+    let (planner, planning) = Planning::new(link, quickly());
+    tokio::spawn(planning.serve());
+    let asked = tokio::task::spawn_blocking(move || {
+        let started = std::time::Instant::now();
+        let within = Duration::from_millis(200);
+        let plans: Vec<bool> = (0..20)
+            .map(|_| planner.ask(PlanRequest::default(), within).is_some())
+            .collect();
+        (plans, started.elapsed())
+    });
+    let (plans, took) = asked.await.unwrap();
+    assert!(!plans[0], "it had not thought enough");
+    let got = plans.iter().filter(|plan| **plan).count();
+    assert!(got >= 1, "{plans:?}");
+    assert!(took < Duration::from_millis(20 * 200), "{took:?}");
+}

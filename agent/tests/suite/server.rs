@@ -51,6 +51,8 @@ pub struct State {
     pub takes_no_runs: bool,
     /// Streams of plans end after so many answers.
     pub answers_a_stream: Option<usize>,
+    /// How long it thinks about each plan.
+    pub thinks: Duration,
     /// Who may ask.
     pub token: Option<String>,
     /// It is older than `Plans`.
@@ -151,6 +153,8 @@ impl Agents for Memory {
         tokio::spawn(async move {
             let mut answered = 0;
             while let Some(Ok(question)) = questions.next().await {
+                let thinks = memory.lock().thinks;
+                tokio::time::sleep(thinks).await;
                 let plan = {
                     let mut state = memory.lock();
                     state.questions.push(question);

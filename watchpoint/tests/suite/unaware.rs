@@ -119,6 +119,51 @@ fn a_session_that_stops_leaves_it_running() {
     }
 }
 
+#[test]
+fn a_location_is_left_without_the_others() {
+    if !can_watch() {
+        return;
+    }
+    let program = Program::compile("steady.c", "-O1");
+    let child = Command::new(program.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let files = CodeFiles::default();
+    let request = Request {
+        target: Target::Process(Pid(child.id())),
+        locations: vec![
+            program.global("counter", 8, Trigger::Write),
+            program.global("counter", 4, Trigger::Write),
+        ],
+        mode: ModeRequest::Only(Mode::Observe),
+        keeper: None,
+    };
+    let (mut session, _) = Session::start(request, &files).expect("it can be watched");
+    let started = Instant::now();
+    while session.traps().values().sum::<u64>() < 10 {
+        session.next(Duration::from_millis(10)).expect("it runs");
+        assert!(started.elapsed() < LIMIT, "no trap is counted");
+    }
+    session.leave(0);
+    let until = tracee::monotonic_ns();
+    let (rest, _) = to_end(&mut session);
+    let later = |location: usize| {
+        let hits = rest.iter().filter(|hit| hit.location == location);
+        hits.filter(|hit| hit.time_ns > until).count()
+    };
+    assert_eq!(later(0), 0, "it is watched still");
+    assert!(later(1) > 100, "the other one is not watched any more");
+    let spans = session.summary().spans;
+    let ended = |location: usize| {
+        let mut own = spans.iter().filter(|span| span.location == location);
+        own.all(|span| span.until_ns.is_some())
+    };
+    assert!(ended(0) && !ended(1), "{spans:?}");
+    let output = child.wait_with_output().expect("the program ends");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "660 0\n");
+}
+
 /// The front is killed at some instant; the process must not notice, and nothing of ours may stay.
 fn kill_front(program: &Program, mode: &str, after: Duration) {
     let child = Command::new(program.path())
