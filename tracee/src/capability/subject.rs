@@ -180,6 +180,14 @@ fn become_subject(relation: Relation, orders: i32, answers: i32) -> ! {
         if relation == Relation::Child {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         }
+        // Nothing of ours stays open with it, such as a locked file, and no end of its own pipe: it reads the end of that when
+        // we are killed.
+        let (low, high) = (orders.min(answers), orders.max(answers));
+        for (first, last) in [(3, low - 1), (low + 1, high - 1), (high + 1, i32::MAX)] {
+            if first <= last {
+                libc::syscall(libc::SYS_close_range, first, last, 0);
+            }
+        }
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = on_trap as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO;
