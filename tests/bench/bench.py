@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 import flow
+import service
 import subjects
 import traces
 import watch
@@ -26,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "target"
 FAILSKETCH = TARGET / "release/failsketch"
 MAX_SHARE_OF_GDB, MAX_MEMORY_MB, MIN_MB_PER_SECOND = 0.5, 400, 20
+PARTS = ["core", "icfg", "watch", "pt", "flow", "render", "service"]
 # What the rest of the program may add to the cost of the same answer, from the smallest to the largest.
 MAX_GROWTH = 1.25
 MAX_HTML_MS, MAX_HTML_KB = 50, 300
@@ -207,12 +209,12 @@ def large_files(programs):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--turns", type=int, default=5)
-    arguments.add_argument("--only", choices=["core", "icfg", "watch", "pt", "flow", "render"])
+    arguments.add_argument("--only", choices=PARTS)
     arguments.add_argument("--no-build", action="store_true", help="measure the failsketch that is there")
     options = arguments.parse_args()
     if not options.no_build:
         subprocess.run(["cargo", "build", "--quiet", "--release", "-p", "cli"], cwd=ROOT, check=True)
-    wanted = [options.only] if options.only else ["core", "icfg", "watch", "pt", "flow", "render"]
+    wanted = [options.only] if options.only else PARTS
     results = {"cpus": os.cpu_count(), "load_before": os.getloadavg(), "turns": options.turns}
     print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}, {options.turns} turns each")
     if "core" in wanted or "icfg" in wanted:
@@ -237,6 +239,10 @@ def main():
     if "render" in wanted:
         results["render"] = render(options.turns * 6)
         print_render(results["render"])
+    if "service" in wanted:
+        (TARGET / "bench").mkdir(parents=True, exist_ok=True)
+        results["service"] = service.measure(TARGET / "bench", FAILSKETCH, bench_binary("ingest"), bench_binary("updates"))
+        service.report(results["service"], verdict)
     results["load_after"] = os.getloadavg()
     (TARGET / "bench.json").write_text(json.dumps(results, indent=1))
     print("\neverything measured: target/bench.json")

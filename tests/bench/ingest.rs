@@ -3,6 +3,8 @@
 //!
 //! Prints a line of JSON for `bench.py`.
 
+#![allow(clippy::print_stdout, reason = "its output is what it is for")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -96,7 +98,9 @@ async fn bare(folder: &Path) -> String {
         .execute(&pool)
         .await
         .expect("a table");
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let serving = Server::builder()
         .add_service(AgentsServer::new(Bare(pool)).max_decoding_message_size(proto::MOST_MESSAGE))
@@ -152,7 +156,10 @@ async fn turn(url: &str, reported: &Reported, label: &str) -> u64 {
                 };
                 let answer = client.report_runs(request).await.expect("an answer");
                 let stored = answer.into_inner().receipts;
-                assert!(stored.iter().all(|receipt| receipt.outcome() == Outcome::Stored), "{stored:?}");
+                assert!(
+                    stored.iter().all(|receipt| receipt.outcome() == Outcome::Stored),
+                    "{stored:?}"
+                );
                 accepted.fetch_add(stored.len() as u64, Ordering::Relaxed);
             }
         })
@@ -180,7 +187,10 @@ fn main() {
         for number in 0..TURNS {
             for (name, url) in [("bare", &bare), ("server", &ours)] {
                 let accepted = turn(url, &reported, &format!("{name}-{number}")).await;
-                rates.entry(name).or_default().push(accepted as f64 / TURN.as_secs_f64());
+                rates
+                    .entry(name)
+                    .or_default()
+                    .push(accepted as f64 / TURN.as_secs_f64());
             }
         }
         let median = |name: &str| {
@@ -214,7 +224,9 @@ fn recorded(folder: &Path) -> Vec<serde_json::Value> {
 
 /// Reports the first failure, so that there is a bug that runs can be of.
 async fn report(url: &str, _program: &Path, records: &[serde_json::Value]) -> Reported {
-    let first = records.iter().position(|record| record["end"].get("failed").is_some());
+    let first = records
+        .iter()
+        .position(|record| record["end"].get("failed").is_some());
     let first = first.expect("a run that failed");
     let records_: Vec<diagnosis::record::RunRecord> = records[first..]
         .iter()
@@ -225,7 +237,11 @@ async fn report(url: &str, _program: &Path, records: &[serde_json::Value]) -> Re
         ..agent::link::Access::default()
     });
     let link = link.expect("a way to the server");
-    let executable = records_[0].modules.iter().find(|module| module.executable).expect("the executable");
+    let executable = records_[0]
+        .modules
+        .iter()
+        .find(|module| module.executable)
+        .expect("the executable");
     let build = |module: &diagnosis::record::ModuleRecord| {
         Bytes::from(module.build_id.clone().map(|build| build.0).unwrap_or_default())
     };
@@ -256,7 +272,9 @@ async fn report(url: &str, _program: &Path, records: &[serde_json::Value]) -> Re
     if answer.bug.is_empty() {
         answer = link.report_failure(failure).await.expect("an answer");
     }
-    let tracked = records[first + 1..].iter().filter(|record| record["sigma"].as_u64() > Some(0));
+    let tracked = records[first + 1..]
+        .iter()
+        .filter(|record| record["sigma"].as_u64() > Some(0));
     let tracked = tracked.map(|record| Bytes::from(serde_json::to_vec(record).expect("JSON")));
     Reported {
         bug: answer.bug,
