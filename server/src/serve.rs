@@ -11,6 +11,7 @@ use proto::v1::agents_server::AgentsServer;
 use proto::v1::bugs_server::BugsServer;
 use thiserror::Error;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tonic::codec::CompressionEncoding;
 use tonic::service::Routes;
@@ -79,6 +80,7 @@ pub async fn start(
         .await
         .map_err(StoreError::from)?;
     let objects: Arc<dyn Objects> = Arc::new(objects);
+    let (drain, draining) = watch::channel(false);
     let house = House {
         room: Arc::new(Room::new(
             Arc::clone(&store),
@@ -89,6 +91,7 @@ pub async fn start(
         objects,
         limits: Arc::new(config.limits.clone()),
         metrics: Arc::new(Metrics::default()),
+        draining,
     };
     let listener = Listener::bind(&config).await?;
     let address = listener.address();
@@ -104,6 +107,7 @@ pub async fn start(
         let draining = async {
             until.await;
             tracing::info!("draining");
+            drain.send_replace(true);
         };
         listener.serve(router, draining).await;
         forgetting.abort();

@@ -1,5 +1,5 @@
 //! Run reports accepted a second: the server against a bare one, which receives the same bytes and commits them to the same kind
-//! of database. In turns, so that both meet the same machine. And what a sketch costs with more and more runs behind it.
+//! of database. In turns, so that both meet the same machine.
 //!
 //! Prints a line of JSON for `bench.py`.
 

@@ -133,7 +133,14 @@ impl Agents for AgentsService {
         let (answers, answered) = mpsc::channel(WAITING);
         let house = self.0.clone();
         tokio::spawn(async move {
-            while let Some(request) = asked.next().await {
+            let mut drained = std::pin::pin!(house.drained());
+            loop {
+                let request = tokio::select! {
+                    request = asked.next() => request,
+                    // The agent asks another server, or this one when it is back.
+                    () = drained.as_mut() => return,
+                };
+                let Some(request) = request else { return };
                 let plan = match request {
                     Ok(request) => plan(&house, &who, request).await,
                     Err(status) => Err(status),

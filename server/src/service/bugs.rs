@@ -106,8 +106,10 @@ impl Bugs for BugsService {
                 if news && bugs.send(now).await.is_err() || is_over {
                     return;
                 }
-                if changes.changed().await.is_err() {
-                    return;
+                tokio::select! {
+                    changed = changes.changed() => if changed.is_err() { return },
+                    () = house.drained() => return,
+                    () = bugs.closed() => return,
                 }
             }
         });

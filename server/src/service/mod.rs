@@ -10,6 +10,7 @@ mod upload;
 use std::sync::Arc;
 
 use program::BuildId;
+use tokio::sync::watch;
 use tonic::Status;
 
 use crate::config::Limits;
@@ -31,9 +32,20 @@ pub struct House {
     pub limits: Arc<Limits>,
     /// What was done.
     pub metrics: Arc<Metrics>,
+    /// Whether the server is about to end: streams that would stay open end then.
+    pub draining: watch::Receiver<bool>,
 }
 
 impl House {
+    /// Ends when the server is about to.
+    fn drained(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut draining = self.draining.clone();
+        async move {
+            // A server that is gone is one that has ended.
+            let _gone = draining.wait_for(|draining| *draining).await;
+        }
+    }
+
     /// A question that the store has no answer for just now may be asked again.
     fn of_store(&self, error: StoreError) -> Status {
         self.metrics.store_errors.add(1);
