@@ -281,6 +281,22 @@ mod tests {
     }
 
     #[test]
+    fn whoever_asks_for_more_gets_twice_as_much_and_another_search() {
+        let (mut lab, good, bad) = order();
+        let ranked = rankings(&mut lab, &good, &bad, 5);
+        let mut adapt = Adapt::new(FIRST, 12);
+        let stop = ranked.iter().map(|ranked| adapt.ended(ended(true, ranked, None)));
+        assert!(stop.last().is_some_and(|next| matches!(next, Next::Stop(_))));
+        let sigma = adapt.sigma();
+        assert_eq!(adapt.widen(), Next::Track(2 * sigma));
+        assert_eq!(adapt.recurrences(), 0);
+        assert!(matches!(
+            adapt.ended(ended(true, &ranked[0], None)),
+            Next::Track(_)
+        ));
+    }
+
+    #[test]
     fn an_explanation_waits_for_successes_without_more_failures() {
         let (mut lab, good, bad) = order();
         let none = rankings(&mut lab, &good, &bad, 1);

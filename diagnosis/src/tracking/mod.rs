@@ -5,6 +5,7 @@
 
 mod ahead;
 mod allocators;
+mod assignment;
 mod given_up;
 mod givers;
 mod locks;
@@ -13,14 +14,12 @@ mod tested;
 mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::path::PathBuf;
 
 use failure::Failure;
 use failure::report::Report;
 use program::values::Gpr;
-use program::{BuildId, FunctionRef, LinkAddr, ModuleId, Pc, Program};
-use serde::{Deserialize, Serialize};
+use program::{FunctionRef, ModuleId, Pc, Program};
 use slicer::plan::{Plan, WatchSite};
 use slicer::slice::{Criterion, Slice, SliceStatement};
 use slicer::threads::ThreadModel;
@@ -35,6 +34,7 @@ use crate::record::{RunEnd, RunRecord, WatchedRecord};
 use crate::run::{Because, BranchId, LocationId, SlicePlace, StatementId};
 use crate::sketch::Why;
 pub use allocators::{Allocator, SizeArgument};
+pub use assignment::{Assignment, LibraryCode, ModuleName};
 use given_up::{Access, GivenUp};
 use givers::Givers;
 use locks::Locks;
@@ -50,58 +50,6 @@ const LEAST_JOINED: usize = 8;
 /// Statements that runs showed whose own dependences are followed.
 const MOST_JOINED: usize = 16;
 
-/// What one run is to track. This is what a host is told, so fields may be added and must not be needed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Assignment {
-    /// How many statements of the slice that covers.
-    pub sigma: u32,
-    /// The code to trace.
-    pub plan: Plan,
-    /// The memory to watch.
-    pub locations: Vec<(WatchedRecord, WatchSpec)>,
-    /// Code of the program's files that is a library's: who called it is what matters of an access there.
-    pub library: Vec<LibraryCode>,
-    /// The functions whose results are to be noted: where the memory comes from is asked for.
-    pub allocators: Vec<Allocator>,
-    /// The program's files: what the plan's numbers of modules mean.
-    pub modules: Vec<ModuleName>,
-}
-
-impl Assignment {
-    /// The part of it that a host with so many registers takes. Which of the locations that is follows from the number of the
-    /// run, so that every one has its turn somewhere.
-    #[must_use]
-    pub fn share(mut self, registers: usize, run: u64) -> Self {
-        let count = self.locations.len();
-        if registers_for(&self.locations.iter().map(|(_, spec)| spec).collect::<Vec<_>>()) <= registers {
-            return self;
-        }
-        let first = usize::try_from(run % count as u64).unwrap_or(0);
-        self.locations.rotate_left(first);
-        let mut kept: Vec<(WatchedRecord, WatchSpec)> = Vec::new();
-        for location in self.locations {
-            kept.push(location);
-            if registers_for(&kept.iter().map(|(_, spec)| spec).collect::<Vec<_>>()) > registers {
-                kept.pop();
-            }
-        }
-        Self {
-            locations: kept,
-            ..self
-        }
-    }
-}
-
-/// A file of the program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ModuleName {
-    /// Where the failing process had it.
-    pub path: String,
-    /// Its build.
-    pub build_id: Option<BuildId>,
-}
-
 /// An access that the best explanation is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promising {
@@ -109,15 +57,6 @@ pub struct Promising {
     pub statement: StatementId,
     /// To what; all that the statement accesses where that is not known.
     pub location: Option<LocationId>,
-}
-
-/// A library function that was compiled into the program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LibraryCode {
-    /// The file; `None` for the executable.
-    pub module: Option<String>,
-    /// Its instructions.
-    pub range: Range<LinkAddr>,
 }
 
 /// The slice of a failure, and the plans made of it.
