@@ -1,3 +1,5 @@
+use watchpoint::Mode;
+
 use super::*;
 
 fn settings(text: &str) -> Settings {
