@@ -90,6 +90,7 @@ pub async fn start(
         store,
         objects,
         limits: Arc::new(config.limits.clone()),
+        known: Arc::default(),
         metrics: Arc::new(Metrics::default()),
         draining,
     };

@@ -1,27 +1,23 @@
 //! Hosts, failures, plans and runs.
 
-use std::collections::BTreeMap;
 use std::pin::Pin;
 
 use bytes::Bytes;
-use diagnosis::record::RunEnd;
 use diagnosis::tracking::ModuleName;
 use program::BuildId;
 use proto::v1;
 use proto::v1::agents_server::Agents;
-use proto::v1::run_receipt::Outcome;
 use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt as _, wrappers::ReceiverStream};
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
-use super::{House, build, id, program};
+use super::{House, build, id, program, refused};
 use crate::access::Identity;
 use crate::clock::now;
 use crate::desk::Means;
 use crate::json;
 use crate::limits;
-use crate::store::model::{Appended, Audit, BugId, Case, FailureSeen, HostRow, NewCase, NewRun, State};
-use crate::store::{Body, MOST_INLINE};
+use crate::store::model::{Audit, Case, FailureSeen, HostRow, NewCase, State};
 
 /// A host that says nothing for so long is asked to say that it is there.
 const AGAIN_SECONDS: u32 = 300;
@@ -159,38 +155,8 @@ impl Agents for AgentsService {
         request: Request<v1::ReportRunsRequest>,
     ) -> Result<Response<v1::ReportRunsResponse>, Status> {
         let who = Identity::of(&request)?.clone();
-        let said = request.into_inner();
-        id("host", &said.host)?;
-        let most = self.0.limits.runs.min(proto::MOST_RUNS);
-        if said.runs.len() > most {
-            return Err(Status::invalid_argument(format!(
-                "a report has at most {most} runs"
-            )));
-        }
-        self.0.metrics.runs_dropped.add(said.dropped);
-        let mut receipts: Vec<Option<v1::RunReceipt>> = vec![None; said.runs.len()];
-        let mut by_case: BTreeMap<Case, Vec<(usize, NewRun)>> = BTreeMap::new();
-        for (number, run) in said.runs.into_iter().enumerate() {
-            let id = run.id.clone();
-            match self.received(&who, &said.host, run).await {
-                Ok((case, run)) => by_case.entry(case).or_default().push((number, run)),
-                Err(status) if is_final(&status) => {
-                    self.0.metrics.runs_refused.add(1);
-                    receipts[number] = Some(receipt(id, Outcome::Refused, status.message()));
-                }
-                // Nothing of this report is acknowledged: all of it is sent again.
-                Err(status) => return Err(status),
-            }
-        }
-        for (case, runs) in by_case {
-            let (numbers, runs): (Vec<usize>, Vec<NewRun>) = runs.into_iter().unzip();
-            for (number, receipt) in numbers.into_iter().zip(self.append(&case, runs).await?) {
-                receipts[number] = Some(receipt);
-            }
-        }
-        Ok(Response::new(v1::ReportRunsResponse {
-            receipts: receipts.into_iter().flatten().collect(),
-        }))
+        let receipts = super::runs::take(&self.0, &who, request.into_inner()).await?;
+        Ok(Response::new(v1::ReportRunsResponse { receipts }))
     }
 
     async fn upload_module(
@@ -242,74 +208,6 @@ impl AgentsService {
         let steered = store.steer(&case.bug, state, 0, audit).await;
         steered.map_err(|error| self.0.of_store(error))
     }
-
-    /// Checks a run, and finds its case.
-    async fn received(&self, who: &Identity, host: &str, run: v1::Run) -> Result<(Case, NewRun), Status> {
-        let (name, build) = program(run.program)?;
-        who.may_report(&name)?;
-        id("run", &run.id)?;
-        let case = Case {
-            bug: BugId(run.bug),
-            build,
-        };
-        let known = self.0.store.case(&case).await;
-        let known = known.map_err(|error| self.0.of_store(error))?;
-        // Whoever may report on one program must not do so under another's name.
-        if known.is_none_or(|known| known.program != name) {
-            return Err(Status::not_found(format!(
-                "{name} has no bug {} in build {}",
-                case.bug, case.build
-            )));
-        }
-        let record = limits::run(&run.record).map_err(refused)?;
-        let body = match run.record.len() <= MOST_INLINE {
-            true => Body::Inline(run.record),
-            false => {
-                let put = self.0.objects.put(run.record).await;
-                Body::Object(put.map_err(|error| self.0.of_store(error.into()))?)
-            }
-        };
-        let run = NewRun {
-            id: run.id,
-            host: host.to_owned(),
-            at: now(),
-            failed: matches!(record.end, RunEnd::Failed(_)),
-            body,
-        };
-        Ok((case, run))
-    }
-
-    async fn append(&self, case: &Case, runs: Vec<NewRun>) -> Result<Vec<v1::RunReceipt>, Status> {
-        let ids: Vec<String> = runs.iter().map(|run| run.id.clone()).collect();
-        let length = |run: &NewRun| match &run.body {
-            Body::Inline(bytes) => bytes.len() as u64,
-            Body::Object(_) => 0,
-        };
-        let bytes = runs.iter().map(length).sum();
-        let appended = self.0.store.append(case, runs).await;
-        let appended = appended.map_err(|error| self.0.of_store(error))?;
-        let metrics = &self.0.metrics;
-        metrics.run_bytes.add(bytes);
-        let receipts = ids
-            .into_iter()
-            .zip(appended)
-            .map(|(id, appended)| match appended {
-                Appended::Stored(_) => {
-                    metrics.runs_stored.add(1);
-                    receipt(id, Outcome::Stored, "")
-                }
-                Appended::Duplicate => {
-                    metrics.runs_repeated.add(1);
-                    receipt(id, Outcome::Duplicate, "")
-                }
-            });
-        let receipts = receipts.collect();
-        // They are stored, whatever becomes of the inquiry.
-        if let Err(error) = self.0.room.look(case).await {
-            tracing::warn!(bug = %case.bug, %error, "runs wait in the log");
-        }
-        Ok(receipts)
-    }
 }
 
 async fn plan(house: &House, who: &Identity, request: v1::PlanRequest) -> Result<v1::Plan, Status> {
@@ -332,27 +230,6 @@ async fn plan(house: &House, who: &Identity, request: v1::PlanRequest) -> Result
         data_flow: planned.mode.to_string(),
         without_control_flow: !planned.flow,
     })
-}
-
-fn refused(refusal: limits::Refusal) -> Status {
-    Status::invalid_argument(refusal.to_string())
-}
-
-/// Whether sending the same again would end the same way.
-fn is_final(status: &Status) -> bool {
-    use tonic::Code::{InvalidArgument, NotFound, OutOfRange, PermissionDenied};
-    matches!(
-        status.code(),
-        InvalidArgument | NotFound | OutOfRange | PermissionDenied
-    )
-}
-
-fn receipt(id: String, outcome: Outcome, reason: &str) -> v1::RunReceipt {
-    v1::RunReceipt {
-        id,
-        outcome: outcome.into(),
-        reason: reason.to_owned(),
-    }
 }
 
 /// The files of a process that can be known by their builds, the executable first.

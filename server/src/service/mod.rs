@@ -1,10 +1,11 @@
 //! What agents and people can ask for, over gRPC.
 //!
-//! - [`agents`]: hosts, failures, plans, runs; [`upload`]: files of programs
+//! - [`agents`]: hosts, failures, plans; [`runs`]: what they did; [`upload`]: files of programs
 //! - [`bugs`]: bugs and their sketches, for people
 
 pub mod agents;
 pub mod bugs;
+pub mod runs;
 mod upload;
 
 use std::sync::Arc;
@@ -15,9 +16,11 @@ use tonic::Status;
 
 use crate::config::Limits;
 use crate::desk::{DeskError, Room};
+use crate::limits::Refusal;
 use crate::metrics::Metrics;
 use crate::store::objects::Objects;
 use crate::store::{Store, StoreError};
+use runs::Known;
 
 /// What all services have in common.
 #[derive(Clone)]
@@ -30,6 +33,8 @@ pub struct House {
     pub room: Arc<Room>,
     /// How much may be asked for.
     pub limits: Arc<Limits>,
+    /// Cases that runs came for lately.
+    pub known: Arc<Known>,
     /// What was done.
     pub metrics: Arc<Metrics>,
     /// Whether the server is about to end: streams that would stay open end then.
@@ -65,6 +70,10 @@ impl House {
             DeskError::Gone => Status::unavailable(error.to_string()),
         }
     }
+}
+
+fn refused(refusal: Refusal) -> Status {
+    Status::invalid_argument(refusal.to_string())
 }
 
 /// A program that a message names, with the build that everything is about.
