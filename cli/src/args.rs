@@ -10,7 +10,7 @@ use pt_driver_client::recorder::ControlFlow;
 
 use crate::agent_command::AgentArgs;
 use crate::decode::args::DecodeArgs;
-pub use crate::service_args::{BugsArgs, FleetArgs, ServeArgs, ServerArgs};
+pub use crate::service_args::{BugsArgs, FleetArgs, ServeArgs, ServerArgs, SteerArgs};
 
 /// Finds out why a native program failed.
 #[derive(Parser)]
@@ -35,6 +35,9 @@ pub enum Command {
 
     /// List the bugs that a server knows
     Bugs(BugsArgs),
+
+    /// Have a server treat a bug differently
+    Steer(SteerArgs),
 
     /// Serve a fleet: gather what agents report, say what they are to watch, keep the sketches
     Serve(ServeArgs),

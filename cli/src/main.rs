@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         Command::Diagnose(options) => run::diagnose(options).map(done),
         Command::Show(options) => show::run(options).map(done),
         Command::Bugs(options) => people::bugs(options).map(done),
+        Command::Steer(options) => people::steer(options).map(done),
         Command::Serve(options) => serve::run(options).map(done),
         Command::Fleet(options) => fleet::run(options).map(done),
         Command::Slice(options) => slice::run(options).map(done),

@@ -5,15 +5,17 @@ use std::fmt::Write as _;
 use agent::link::Access;
 use anyhow::{Context as _, Result, bail};
 use diagnosis::sketch::Sketch;
+use program::BuildId;
 use proto::v1::bug::State;
 use proto::v1::bugs_client::BugsClient;
-use proto::v1::{Bug, GetSketchRequest, ListBugsRequest};
+use proto::v1::steer_request::{Fixed, Resume, Stop, What, Widen};
+use proto::v1::{Bug, GetSketchRequest, ListBugsRequest, SteerRequest};
 use sketch_render::text::plain;
 use tonic::Status;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 
-use crate::args::{BugsArgs, ServerArgs};
+use crate::args::{BugsArgs, ServerArgs, SteerArgs};
 use crate::sources::SourceText;
 use crate::{run, show};
 
@@ -72,6 +74,32 @@ pub fn bugs(args: &BugsArgs) -> Result<String> {
         let _ = writeln!(text, "{}", line(bug));
     }
     Ok(text)
+}
+
+/// Has a bug treated differently; gives what to print.
+pub fn steer(args: &SteerArgs) -> Result<String> {
+    let what = match &args.fixed_in {
+        Some(build) => {
+            let build = BuildId::from_hex(build);
+            let build = build.context("a build-id is hexadecimal, as `file` and `readelf -n` print it")?;
+            What::Fixed(Fixed {
+                build_id: build.0.into(),
+            })
+        }
+        None if args.stop => What::Stop(Stop {}),
+        None if args.resume => What::Resume(Resume {}),
+        None => What::Widen(Widen {}),
+    };
+    let access = access(&args.server)?;
+    let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
+    let bug = runtime.block_on(async {
+        let request = SteerRequest {
+            bug: args.bug.clone(),
+            what: Some(what),
+        };
+        connect(&access)?.steer(request).await.map_err(said)
+    })?;
+    Ok(format!("{}\n", line(&bug.into_inner())))
 }
 
 fn line(bug: &Bug) -> String {

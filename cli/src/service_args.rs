@@ -69,6 +69,34 @@ pub struct BugsArgs {
     pub limit: u32,
 }
 
+/// Options of `steer`.
+#[derive(clap::Args)]
+#[command(group(clap::ArgGroup::new("what").required(true).args(["stop", "resume", "widen", "fixed_in"])))]
+pub struct SteerArgs {
+    #[command(flatten)]
+    pub server: ServerArgs,
+
+    /// The bug
+    #[arg(value_name = "BUG")]
+    pub bug: String,
+
+    /// Track it no more
+    #[arg(long)]
+    pub stop: bool,
+
+    /// Track it again
+    #[arg(long)]
+    pub resume: bool,
+
+    /// Track twice as many statements, whatever is known
+    #[arg(long)]
+    pub widen: bool,
+
+    /// It is fixed in this build; if it fails there, or in a build that is seen later, it has come back
+    #[arg(long, value_name = "BUILD-ID")]
+    pub fixed_in: Option<String>,
+}
+
 /// Options of `fleet`.
 #[derive(clap::Args)]
 pub struct FleetArgs {

@@ -206,6 +206,51 @@ fn no_run_is_lost_or_counted_twice_though_the_server_is_killed() {
 }
 
 #[test]
+fn a_bug_is_stopped_widened_and_comes_back_after_it_was_fixed() {
+    let folder = Folder::new("fleet");
+    let kept = recorded(&folder);
+    let store = format!("sqlite:{}", folder.path().join("bugs.db").display());
+    let server = Server::start(&folder, &store);
+    let url = server.url();
+    let done = replay(&url, &kept, "2", "4").finish();
+    assert!(done.status.success(), "{}", done.stderr);
+    let bugs = failsketch(&["bugs", "--server", &url]).stdout;
+    let bug = bugs.split_whitespace().next().unwrap();
+    let steer = |how: &[&str]| {
+        let arguments = [&["steer", "--server", &url, bug], how].concat();
+        let done = failsketch(&arguments);
+        assert!(done.status.success(), "{}", done.stderr);
+        done.stdout
+    };
+    assert!(steer(&["--stop"]).contains("  stopped "));
+    assert!(steer(&["--widen"]).contains("  tracking "));
+    let build = zoo_build(&folder);
+    assert!(steer(&["--fixed-in", &build]).contains("  fixed "));
+    // Somebody reports the failure again, in the build that was to have it fixed.
+    let done = replay(&url, &kept, "2", "4").finish();
+    assert!(done.status.success(), "{}", done.stderr);
+    let bugs = failsketch(&["bugs", "--server", &url]).stdout;
+    assert!(bugs.contains("  regressed "), "{bugs}");
+    let refused = failsketch(&["steer", "--server", &url, "0123456789abcdef", "--stop"]);
+    assert!(
+        refused.stderr.contains("there is no bug 0123456789abcdef"),
+        "{}",
+        refused.stderr
+    );
+}
+
+/// The build-id of the program whose runs are replayed, as people copy it.
+fn zoo_build(folder: &Folder) -> String {
+    let mut readelf = Command::new("readelf");
+    readelf.arg("-n").arg(zoo::binary("mysql-proc-info", "O0"));
+    let notes = process::tool(&mut readelf, folder.path());
+    let build = notes
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("Build ID: "));
+    build.expect("a build-id").to_owned()
+}
+
+#[test]
 fn two_servers_share_a_postgresql_and_agree_though_it_and_one_of_them_are_killed() {
     let folder = Folder::new("fleet");
     let kept = recorded(&folder);
