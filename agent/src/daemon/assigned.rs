@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use diagnosis::record::WatchedRecord;
 use diagnosis::tracking::{Assignment, ModuleName};
 use proto::v1::Plan;
 use pt_driver_client::recorder::recorder;
 use tracee::ProgramFiles;
-use watchpoint::{Mode, WatchSpec, registers_for};
+use watchpoint::Mode;
 
 use super::identity::Identity;
 use crate::config::Config;
@@ -43,7 +42,8 @@ impl Assigned {
         }
         let mut assignment = assignment;
         assignment.sigma = plan.sigma.max(assignment.sigma);
-        allowed(&mut assignment.locations, config.registers as usize);
+        // No server has more registers than the host allows.
+        let assignment = assignment.share(config.registers as usize, 0);
         Some(Self {
             bug: plan.bug,
             number: plan.number,
@@ -71,19 +71,6 @@ impl Assigned {
             flow,
         }
     }
-}
-
-/// Leaves the locations that there may be registers for, first come first served: no server has more of them than the host
-/// allows.
-fn allowed(locations: &mut Vec<(WatchedRecord, WatchSpec)>, registers: usize) {
-    let mut kept: Vec<(WatchedRecord, WatchSpec)> = Vec::new();
-    for location in locations.drain(..) {
-        let specs: Vec<&WatchSpec> = kept.iter().map(|(_, spec)| spec).chain([&location.1]).collect();
-        if registers_for(&specs) <= registers {
-            kept.push(location);
-        }
-    }
-    *locations = kept;
 }
 
 /// Who records control flow. The plan speaks of the program's files by number: if one of them is not here, or is another
@@ -133,8 +120,9 @@ fn is_here(module: &ModuleName) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use diagnosis::record::WatchedRecord;
     use program::LinkAddr;
-    use watchpoint::{Address, Trigger};
+    use watchpoint::{Address, Trigger, WatchSpec};
 
     use super::*;
 
@@ -164,8 +152,11 @@ mod tests {
     #[test]
     fn no_server_gets_more_registers_than_the_host_allows() {
         let lens = |registers| {
-            let mut locations = vec![location(8), location(16), location(4), location(8)];
-            allowed(&mut locations, registers);
+            let told = Assignment {
+                locations: vec![location(8), location(16), location(4), location(8)],
+                ..Assignment::default()
+            };
+            let locations = told.share(registers, 0).locations;
             locations.iter().map(|(_, spec)| spec.len).collect::<Vec<u32>>()
         };
         assert_eq!(lens(0), [0_u32; 0]);

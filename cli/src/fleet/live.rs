@@ -8,6 +8,8 @@ use anyhow::{Context as _, Result, bail};
 use proto::v1::bug::State;
 use proto::v1::{Bug, GetSketchRequest, ListBugsRequest};
 use tokio::process::{Child, Command};
+use tracee::Pid;
+use tracee::process::ExitWatch;
 
 use crate::args::{FleetArgs, Format};
 use crate::form;
@@ -128,7 +130,7 @@ async fn end(agents: Vec<Child>) {
     for agent in &agents {
         if let Some(pid) = agent.id() {
             // One that has ended already is what is wanted.
-            let _gone = tracee::process::terminate(tracee::Pid(pid));
+            let _gone = ExitWatch::of(Pid(pid)).and_then(|agent| agent.ask_to_end());
         }
     }
     for mut agent in agents {

@@ -10,7 +10,6 @@ mod memory;
 mod modules;
 mod session;
 mod status;
-mod terminate;
 mod waits;
 
 pub use barrier::Barrier;
@@ -22,5 +21,4 @@ pub use memory::Memory;
 pub use modules::{Module, ModuleChanges, ModuleMap};
 pub use session::leave_session;
 pub use status::{SignalSet, Status, ThreadState};
-pub use terminate::terminate;
 pub use waits::Wait;
