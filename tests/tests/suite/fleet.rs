@@ -16,7 +16,7 @@ use serde_json::Value;
 const LONGEST: Duration = Duration::from_secs(240);
 /// Sketches that are made before one is taken for wrong: on a busy machine a race may be lost each time, and then there is nothing
 /// to compare with.
-const ATTEMPTS: usize = 4;
+const ATTEMPTS: usize = 8;
 /// Successful runs that there have to be.
 const TO_COMPARE: u64 = 3;
 
@@ -49,7 +49,8 @@ fn explained(name: &str, registers: &str) -> (String, Vec<(String, u64)>) {
         binary.to_str().unwrap(),
     ];
     let mut sketches = (0..ATTEMPTS).map(|_| sketch_of(&arguments));
-    let compared = |sketch: &Value| sketch["runs"]["successful"].as_u64() >= Some(TO_COMPARE);
+    // Where locations are shared out, few of the runs watched what the best predictor is about.
+    let compared = |sketch: &Value| sketch["predictors"][0]["successful"].as_u64() >= Some(TO_COMPARE);
     let sketch = sketches.find(compared).expect("runs to compare with");
     let best = &sketch["predictors"][0];
     let statements = best["statements"].as_array().expect("statements").iter();
@@ -81,8 +82,8 @@ fn four_hosts_and_a_server_find_an_atomicity_violation() {
 }
 
 #[test]
-fn four_hosts_find_an_order_violation_though_none_sees_everything() {
-    is_the_root_cause("pbzip2-queue", "1");
+fn four_hosts_find_it_though_none_sees_everything() {
+    is_the_root_cause("mysql-proc-info", "1");
 }
 
 /// A server that can be killed and started again at the same address.
