@@ -137,7 +137,7 @@ int main()
         service.submit(make_picture(i));
 
     // The next batch would come here; most of the time this one is through by then.
-    std::this_thread::sleep_for(std::chrono::microseconds(between(10000, 50000)));
+    std::this_thread::sleep_for(std::chrono::microseconds(between(6000, 34000)));
     service.close(); // @close
     service.print_report();
     return 0;
