@@ -80,7 +80,7 @@ static void render(const Gazetteer& gazetteer, Screen& screen)
 
 static void follow_finger()
 {
-    static const double targets[GESTURES] = {90, 40, 610};
+    static const double targets[GESTURES] = {190, 40, 610};
     for (double target : targets) {
         pause_micros(2000, 20000);
         pan_to(target, WORLD); // @pan

@@ -22,7 +22,7 @@ void pause_micros(int least, int most)
 static void preload(double from, double to)
 {
     if (std::fabs(to - from) > COLUMN_WIDTH)
-        pause_micros(1000, 4500);
+        pause_micros(300, 1700);
 }
 
 void pan_to(double x, double world_right)

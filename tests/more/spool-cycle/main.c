@@ -64,7 +64,7 @@ static void *submitter(void *arg)
 	struct spooler *sp = arg;
 
 	for (unsigned i = 0; i < ROUNDS; i++) {
-		pause_msec(0, 20);
+		pause_msec(0, 30);
 		submit(sp, i % MAX_USERS, 3 + 2 * i); /* @submit */
 	}
 	return NULL;
@@ -75,7 +75,7 @@ static void *printer(void *arg)
 	struct spooler *sp = arg;
 
 	for (unsigned i = 0; i < ROUNDS; i++) {
-		pause_msec(0, 20);
+		pause_msec(0, 30);
 		print_next(sp); /* @print */
 	}
 	return NULL;
@@ -86,7 +86,7 @@ static void *auditor(void *arg)
 	struct spooler *sp = arg;
 
 	for (unsigned i = 0; i < ROUNDS; i++) {
-		pause_msec(0, 20);
+		pause_msec(0, 30);
 		audit(sp); /* @audit */
 	}
 	return NULL;
