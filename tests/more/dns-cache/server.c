@@ -85,7 +85,7 @@ static void *sweeper(void *arg)
 {
 	struct cache *c = arg;
 
-	idle_usec(9000, 40000);
+	idle_usec(9000, 55000);
 	cache_sweep(c, now_msec()); /* @sweep */
 	return NULL;
 }

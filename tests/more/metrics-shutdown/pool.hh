@@ -15,7 +15,7 @@ public:
     explicit WorkerPool(std::size_t threads)
     {
         for (std::size_t i = 0; i < threads; i++)
-            threads_.emplace_back(&WorkerPool::work, this);
+            threads_.emplace_back(&WorkerPool::work, this); // @spawn
     }
 
     WorkerPool(const WorkerPool&) = delete;

@@ -20,7 +20,7 @@ struct Sink {
 
 class Metrics {
 public:
-    Metrics() : sink_(new Sink) {}
+    Metrics() : sink_(new Sink) {} // @init
     ~Metrics() { close(); }
 
     void observe(Clock::duration taken);
@@ -78,7 +78,7 @@ public:
 
     void submit(std::shared_ptr<Picture> picture)
     {
-        pool_->post([this, picture] { resize(*picture); });
+        pool_->post([this, picture] { resize(*picture); }); // @resize
     }
 
     // Closes what the service has. The counts first: they are to be printed.

@@ -75,7 +75,7 @@ impl Chart {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            chart.read_line(number + 1, line)?;
+            chart.read_line(number + 1, line)?; // @read-line
         }
         Ok(chart)
     }

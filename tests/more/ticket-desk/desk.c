@@ -120,7 +120,7 @@ static void file_ticket(struct desk *d, const struct ticket *t)
 
 static int clerk_main(void *arg)
 {
-	struct clerk *c = arg; /* @arg */
+	struct clerk *c = arg;
 
 	for (unsigned i = 0; i < CALLERS; i++) {
 		struct ticket t = {.used = 1, .open = 1, .clerk = c->id, .urgency = i % 3 ? NORMAL : HIGH};
@@ -159,7 +159,7 @@ int main(void)
 	for (unsigned i = 0; i < CLERKS; i++) {
 		clerks[i].desk = &desk;
 		clerks[i].id = i;
-		if (thrd_create(&clerks[i].thread, clerk_main, &clerks[i]) != thrd_success) /* @create */
+		if (thrd_create(&clerks[i].thread, clerk_main, &clerks[i]) != thrd_success)
 			return 1;
 	}
 	for (int i = 0; i < CLERKS; i++)
