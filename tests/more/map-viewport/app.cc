@@ -1,5 +1,6 @@
 // A map: one thread follows the user's finger, one draws.
 
+#include "minimap.hh"
 #include "viewport.hh"
 
 #include <cstdio>
@@ -87,6 +88,14 @@ static void follow_finger()
     }
 }
 
+static void print_minimap(const Gazetteer& gazetteer)
+{
+    Minimap minimap(WORLD, 48, 10);
+    minimap.plot(gazetteer.tree());
+    minimap.frame(viewport.left, viewport.right, viewport.bottom, viewport.top);
+    std::fputs(minimap.text().c_str(), stdout);
+}
+
 static void print_screen(const Screen& screen)
 {
     std::printf("%s\n%u frames, %zu labels, %u moves, %g to %g\n", screen.canvas.c_str(), screen.frames,
@@ -108,6 +117,7 @@ int main()
     finger.join();
 
     print_screen(screen);
+    print_minimap(gazetteer);
     gazetteer.print_index();
     return 0;
 }

@@ -179,7 +179,8 @@ fn turn() -> usize {
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
-    (now.subsec_nanos() as usize / 100 ^ std::process::id() as usize) % DEPARTMENTS.len()
+    let mixed = (u64::from(now.subsec_nanos()) << 22 ^ u64::from(std::process::id())).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 40) as usize % DEPARTMENTS.len()
 }
 
 fn main() {

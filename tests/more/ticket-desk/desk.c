@@ -125,7 +125,7 @@ static int clerk_main(void *arg)
 	for (unsigned i = 0; i < CALLERS; i++) {
 		struct ticket t = {.used = 1, .open = 1, .clerk = c->id, .urgency = i % 3 ? NORMAL : HIGH};
 
-		wait_usec(500, 9000);
+		wait_usec(500, 13000);
 		snprintf(t.caller, sizeof t.caller, "caller %u-%u", c->id, i);
 		t.number = take_number(c->desk, c->id); /* @take */
 		t.minutes = draw() % 90;
