@@ -71,6 +71,13 @@ impl<'r> Image<'r> {
             .or_else(|| self.read_file(addr.0, len).map(Cow::Borrowed))
     }
 
+    /// `len` bytes of code as it was linked, or, where there is no file, as memory has it: probes of the kernel's and debuggers
+    /// put breakpoints over the first bytes of instructions, the very ones that a failure may have gone through.
+    pub(super) fn code(&self, addr: RunAddr, len: usize) -> Option<Cow<'r, [u8]>> {
+        let linked = self.read_file(addr.0, len).map(Cow::Borrowed);
+        linked.or_else(|| self.process.read(addr, len))
+    }
+
     /// The string at an address, up to a page of it.
     pub(super) fn string(&self, addr: RunAddr) -> Option<String> {
         process::string(addr, |addr, len| self.read(addr, len))

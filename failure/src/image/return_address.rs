@@ -13,7 +13,7 @@ pub(super) fn is_return_address(image: &Image<'_>, addr: u64) -> bool {
     }
     let before = addr
         .checked_sub(LONGEST_CALL as u64)
-        .and_then(|at| image.read(RunAddr(at), LONGEST_CALL));
+        .and_then(|at| image.code(RunAddr(at), LONGEST_CALL));
     before.is_none_or(|before| ends_with_call(&before))
 }
 

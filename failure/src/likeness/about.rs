@@ -39,7 +39,8 @@ impl Variable {
     }
 }
 
-/// What the address of the failing access was loaded from; of a failing call, what it was passed.
+/// What the address of the failing access was loaded from; of a failing call, what it was passed, or, if it led nowhere, the table
+/// that it took its target from: such a table is filled in at once, and each of its functions may be the first to be missed.
 pub(super) fn variables(failure: &Failure, program: &Program<'_>) -> BTreeSet<Variable> {
     let thread = failure.threads.get(failure.failing);
     let frame = thread
@@ -66,6 +67,9 @@ pub(super) fn variables(failure: &Failure, program: &Program<'_>) -> BTreeSet<Va
             values: &values,
             pc,
         };
+        if frame.position == Position::Return && led_nowhere(failure) {
+            return Some(failing.called(&state, at).into_iter().collect());
+        }
         let registers = match frame.position {
             Position::Exact => address_registers(flow.instruction(at)?),
             Position::Return => failing.arguments(&state),
@@ -74,6 +78,15 @@ pub(super) fn variables(failure: &Failure, program: &Program<'_>) -> BTreeSet<Va
         Some(variables.collect())
     };
     found().unwrap_or_default()
+}
+
+/// Whether the failing thread went where there is no code, straight from the failing frame.
+fn led_nowhere(failure: &Failure) -> bool {
+    let inner = || {
+        let frames = &failure.threads.get(failure.failing)?.frames;
+        frames.get(failure.failing_frame?.checked_sub(1)?)
+    };
+    inner().is_some_and(|frame| frame.pc.is_none() && frame.module.is_none())
 }
 
 /// The registers that an access's address is made of.
@@ -116,10 +129,28 @@ impl Failing<'_, '_> {
         }
     }
 
+    /// What holds the pointer that a call goes through.
+    fn called(&self, state: &State, at: InstrIx) -> Option<Variable> {
+        let call = self.flow.instruction(at)?;
+        let loaded = match call.op0_kind() {
+            OpKind::Memory => at,
+            OpKind::Register => match state.get(Gpr::of(call.op0_register())?) {
+                Value::Sum(Base::Made(made, _), _) => made,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let mut name = self.name(loaded)?;
+        if matches!(name.steps.last(), Some(Step::Member(_) | Step::Element(_))) {
+            let _ = name.steps.pop();
+        }
+        self.variable(&name)
+    }
+
     /// What a register's content was loaded from.
     fn made(&self, state: &State, gpr: Gpr) -> Option<Variable> {
         match state.get(gpr) {
-            Value::Sum(Base::Made(at, _), _) => self.loaded(at),
+            Value::Sum(Base::Made(at, _), _) => self.variable(&self.name(at)?),
             Value::Sum(Base::Entry(register), _) if register != Gpr::RSP => {
                 let function = self.program.function_at(self.pc)?;
                 Some(Variable::Parameter {
@@ -131,11 +162,11 @@ impl Failing<'_, '_> {
         }
     }
 
-    fn loaded(&self, at: InstrIx) -> Option<Variable> {
+    /// The name of what an instruction reads.
+    fn name(&self, at: InstrIx) -> Option<AccessName> {
         let mut accesses = self.values.accesses(at).iter();
         let read = accesses.find(|access| !access.implicit && access.kind != AccessKind::Write)?;
-        let name = Namer::new(self.module, self.flow, self.values).name(at, read)?;
-        self.variable(&name)
+        Namer::new(self.module, self.flow, self.values).name(at, read)
     }
 
     fn variable(&self, name: &AccessName) -> Option<Variable> {

@@ -206,6 +206,21 @@ fn what_several_statements_can_have_made_says_so() {
     }
 }
 
+/// Control went where there is no code, from a call that is probed: the stack tells the caller all the same. Which function of the
+/// table is missed first may differ, and is one bug.
+#[test]
+fn a_call_through_a_table_that_is_not_filled_in_yet() {
+    let strange = Strange::of("methods.c");
+    for level in ["-O0", "-O2"] {
+        strange.compile(&["gcc", level, "-g", "-pthread"], &["methods.c"], "methods");
+        let sketch = compared(&["--", &strange.file("methods")]);
+        assert_eq!(sketch["failure"]["statement"]["line"], strange.line("@call"));
+        let variable = &sketch["predictors"][0]["variable"];
+        assert_eq!(variable, "config.cache.create", "{level}: {sketch}");
+        assert_eq!(sketch["predictors"][0]["kind"], "order", "{level}: {sketch}");
+    }
+}
+
 /// The racing accesses and the failing statement are in a library, which the program is linked with or loads.
 #[test]
 fn a_race_in_a_shared_library() {
