@@ -48,6 +48,8 @@ pub struct Tracking {
     pub mode: Mode,
     /// What to watch.
     pub locations: Vec<(WatchedRecord, WatchSpec)>,
+    /// How many locations there are to watch in all, if these are a share of them; 0 otherwise.
+    pub planned: u32,
     /// Code of the program's files that is a library's.
     pub library: Vec<LibraryCode>,
     /// The functions whose results are noted, to know where memory comes from.
@@ -73,6 +75,7 @@ impl Default for Tracking {
             sigma: 0,
             mode: Mode::Exact,
             locations: Vec::new(),
+            planned: 0,
             library: Vec::new(),
             allocators: Vec::new(),
             flow: None,
@@ -233,6 +236,7 @@ fn record(
             })
             .collect(),
         watched: watched(&tracking.locations, spans),
+        planned: tracking.planned,
         lost: summary.map_or(0, |summary| summary.lost),
         data_flow: summary.map(|summary| mode(summary.mode).to_owned()),
         cut_short: None,

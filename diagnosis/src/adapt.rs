@@ -8,6 +8,13 @@
 //! what there is has to do, once successful runs have tracked as much; after [`MOST_PATIENCE`] if it only restates the failure.
 //! An explanation that stands after so many waits for the successful runs that could refute it, and needs no more failing ones;
 //! neither does a search that has hardly any successful runs to compare with.
+//!
+//! All of this counts runs that watched their whole plan. Where hosts share a plan, a run counts as the part of it that it watched
+//! ([`Part`]): four hosts of one register each see in four recurrences what one of four registers sees in one. But none of their runs
+//! shows how locations go together, so such a search takes twice the patience, and looks for what speaks against its best
+//! predictor in runs that watched what that is about.
+
+mod part;
 
 use std::fmt;
 
@@ -15,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::predictor::Predictor;
 use crate::rank::Ranked;
+pub use part::Part;
 
 /// σ at first.
 pub const FIRST: u32 = 2;
@@ -23,17 +31,20 @@ pub const FIRST: u32 = 2;
 /// one that has nothing to do with the failure is in two runs of two too often.
 const RECURRENCES: u64 = 3;
 /// Successful runs that could have shown it.
-const SUCCESSES: u64 = 5;
+const LEAST_SUCCESSES: u64 = 5;
+const SUCCESSES: Part = Part::runs_of(LEAST_SUCCESSES);
 /// Recurrences after which less is enough, and a symptom is: what is hardly chance, however few runs say so.
-const PATIENCE: u32 = 5;
+const PATIENCE: Part = Part::runs_of(5);
 /// The same as long as nothing says more than that the failure happened, and there is more to track.
-const MOST_PATIENCE: u32 = 8;
+const MOST_PATIENCE: Part = Part::runs_of(8);
 /// Successful runs that have tracked as much as the last ones, before it ends without an explanation,
-const TO_END: u64 = 2;
+const TO_END: Part = Part::runs_of(2);
 /// or that the best predictor was not in.
 const MANY: u64 = 10;
 /// Successful runs that there have to be before it gives up.
-const FEW_SUCCESSES: u64 = 3;
+const FEW_SUCCESSES: Part = Part::runs_of(3);
+/// How many times as many recurrences a search takes whose runs watch parts of their plans.
+const SHARED_PATIENCE: u32 = 2;
 /// How many times as many recurrences as it waits for are waited for until there are a few successful runs to compare with: if it
 /// is known that the program can succeed, and if not.
 const TIMES_FOR_SUCCESSES: u32 = 6;
@@ -43,15 +54,15 @@ const TIMES_FOR_THE_FIRST: u32 = 2;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Adapt {
     sigma: u32,
-    recurrences: u32,
+    recurrences: Part,
     /// Those of them that failed where the first failure did.
     #[serde(default)]
     here: u32,
     /// Successful runs with this σ.
-    successes: u64,
+    successes: Part,
     /// Successful runs with any.
     #[serde(default)]
-    all_successes: u64,
+    all_successes: Part,
     /// Whether runs without tracking succeeded.
     #[serde(default)]
     can_succeed: bool,
@@ -60,7 +71,10 @@ pub struct Adapt {
     waits: bool,
     /// Failures that came meanwhile.
     #[serde(default)]
-    spared: u32,
+    spared: Part,
+    /// Runs watched parts of their plans.
+    #[serde(default)]
+    shared: bool,
     /// Recurrences after which it gives up waiting for a stable predictor.
     most: u32,
 }
@@ -104,6 +118,8 @@ pub struct Ended<'a> {
     pub failed: bool,
     /// and where the first one was, not elsewhere.
     pub here: bool,
+    /// How much of its plan it watched.
+    pub part: Part,
     /// The ranking with this run.
     pub ranked: &'a [Ranked],
     /// Statements of the slice, as far as it was computed, if that is all.
@@ -123,13 +139,14 @@ impl Adapt {
     pub fn new(sigma: u32, most_recurrences: u32) -> Self {
         Self {
             sigma: sigma.max(1),
-            recurrences: 0,
+            recurrences: Part::NONE,
             here: 0,
-            successes: 0,
-            all_successes: 0,
+            successes: Part::NONE,
+            all_successes: Part::NONE,
             can_succeed: false,
             waits: false,
-            spared: 0,
+            spared: Part::NONE,
+            shared: false,
             most: most_recurrences.max(1),
         }
     }
@@ -146,27 +163,28 @@ impl Adapt {
         self.sigma
     }
 
-    /// Failures of tracked runs so far.
+    /// Failures of tracked runs so far, as far as they watched what they might have.
     #[must_use]
-    pub fn recurrences(&self) -> u32 {
-        self.recurrences
+    pub fn recurrences(&self) -> u64 {
+        self.recurrences.runs()
     }
 
     /// Tracks twice as many statements, and waits for as many recurrences again.
     pub fn widen(&mut self) -> Next {
         *self = Self {
-            can_succeed: self.can_succeed || self.all_successes > 0,
+            can_succeed: self.can_succeed || self.all_successes > Part::NONE,
+            shared: self.shared,
             ..Self::new(self.sigma.saturating_mul(2), self.most)
         };
         Next::Track(self.sigma)
     }
 
     /// Whether nothing more is to be learnt from failing runs. One more of them is noted, and why it ends if it does.
-    pub fn spares(&mut self) -> Option<Next> {
+    pub fn spares(&mut self, part: Part) -> Option<Next> {
         if !self.waits {
             return None;
         }
-        self.spared += 1;
+        self.spared += part;
         match self.is_over() {
             true => Some(Next::Stop(Stop::Enough)),
             false => Some(Next::Track(self.sigma)),
@@ -176,23 +194,38 @@ impl Adapt {
     /// Whether the failure recurred as often as it is waited for, and there are a few successful runs, or there is no hope that there will be. A bug that fails nearly always has successful
     /// runs, too, and without them nothing can be told; one that always fails has to come to an end.
     fn is_over(&self) -> bool {
-        let failures = self.recurrences.saturating_add(self.spared);
-        let times = match self.can_succeed || self.all_successes > 0 {
+        let failures = self.recurrences + self.spared;
+        let times = match self.can_succeed || self.all_successes > Part::NONE {
             true => TIMES_FOR_SUCCESSES,
             false => TIMES_FOR_THE_FIRST,
         };
+        let most = self.patiently(Part::runs_of(self.most.into()));
         let compared = self.all_successes >= FEW_SUCCESSES;
-        failures >= self.most && (compared || failures >= self.most.saturating_mul(times))
+        failures >= most && (compared || failures >= most.times(times))
+    }
+
+    /// How many recurrences that takes where runs tell less.
+    fn patiently(&self, recurrences: Part) -> Part {
+        match self.shared {
+            true => recurrences.times(SHARED_PATIENCE),
+            false => recurrences,
+        }
     }
 
     /// Takes note of a run.
     pub fn ended(&mut self, run: Ended<'_>) -> Next {
         let whole = run.slice_length.is_some_and(|length| self.sigma >= length);
-        self.recurrences += u32::from(run.failed);
+        let before = self.recurrences;
+        self.shared |= run.part < Part::WHOLE;
+        match run.failed {
+            true => self.recurrences += run.part,
+            false => {
+                self.successes += run.part;
+                self.all_successes += run.part;
+            }
+        }
         self.here += u32::from(run.failed && run.here);
-        self.successes += u64::from(!run.failed);
-        self.all_successes += u64::from(!run.failed);
-        let patient = self.recurrences < PATIENCE;
+        let patient = self.recurrences < self.patiently(PATIENCE);
         let known = |best: &&Ranked| {
             // What is as frequent in successful runs is not said.
             if !best.counts.separate() {
@@ -201,8 +234,12 @@ impl Adapt {
             let (failing, successful) = (best.counts.failing_with, best.counts.successful);
             match patient {
                 // What was seen elsewhere only may be of elsewhere only.
-                true => failing >= RECURRENCES && successful >= SUCCESSES && self.here > 0,
-                false => successful >= SUCCESSES || best.counts.convince(),
+                true => {
+                    // What others watch may explain more, and has its turn first.
+                    let seen = !self.shared || self.recurrences.runs() >= RECURRENCES;
+                    seen && failing >= RECURRENCES && successful >= LEAST_SUCCESSES && self.here > 0
+                }
+                false => successful >= LEAST_SUCCESSES || best.counts.convince(),
             }
         };
         let tracked = self.successes >= if patient { SUCCESSES } else { TO_END };
@@ -223,8 +260,10 @@ impl Adapt {
             }
             // A predictor of what was tracked last has had no successful run to show itself in before that.
             let without = best.counts.successful.saturating_sub(best.counts.successful_with);
-            let compared = tracked || without >= MANY;
-            let over = best.says_something() || whole || self.recurrences >= MOST_PATIENCE;
+            let refutable = !self.shared || best.counts.successful >= TO_END.runs();
+            let compared = (tracked || without >= MANY) && refutable;
+            let most = self.patiently(MOST_PATIENCE);
+            let over = best.says_something() || whole || self.recurrences >= most;
             if !patient && compared && over {
                 return Next::Stop(stop);
             }
@@ -236,9 +275,10 @@ impl Adapt {
         let compared = self.all_successes >= FEW_SUCCESSES;
         self.waits = !patient && (run.ranked.first().is_some_and(stands) || !compared);
         // What was tracked last is compared first, before there is more of it.
-        if run.failed && !whole && (patient || tracked) {
+        let recurred = self.recurrences.runs() > before.runs();
+        if recurred && !whole && (patient || tracked) {
             self.sigma = self.sigma.saturating_mul(2);
-            self.successes = 0;
+            self.successes = Part::NONE;
         }
         Next::Track(self.sigma)
     }
@@ -254,6 +294,7 @@ mod tests {
         Ended {
             failed,
             here: true,
+            part: Part::WHOLE,
             ranked,
             slice_length,
             watched: true,
@@ -304,11 +345,11 @@ mod tests {
         let mut adapt = Adapt::new(FIRST, 12);
         adapt.ended(ended(false, &[], None));
         for ranked in none.iter().take(5) {
-            assert_eq!(adapt.spares(), None);
+            assert_eq!(adapt.spares(Part::WHOLE), None);
             assert!(matches!(adapt.ended(ended(true, ranked, None)), Next::Track(_)));
         }
         for _ in 0..20 {
-            assert!(matches!(adapt.spares(), Some(Next::Track(_))));
+            assert!(matches!(adapt.spares(Part::WHOLE), Some(Next::Track(_))));
         }
         assert_eq!(adapt.recurrences(), 5);
         let stop = adapt.ended(ended(false, &some[4], None));
@@ -323,7 +364,7 @@ mod tests {
         for ranked in ranked.iter().take(5) {
             adapt.ended(ended(true, ranked, None));
         }
-        let spared = std::iter::from_fn(|| adapt.spares());
+        let spared = std::iter::from_fn(|| adapt.spares(Part::WHOLE));
         let spared = spared.take_while(|next| matches!(next, Next::Track(_))).count();
         assert!(spared < 100, "{spared} failures");
     }
@@ -347,6 +388,37 @@ mod tests {
             Next::Stop(Stop::Stable)
         );
         assert_eq!(adapt.recurrences(), 4);
+    }
+
+    #[test]
+    fn runs_that_watched_a_part_count_for_a_part() {
+        let (mut lab, good, bad) = order();
+        let ranked = rankings(&mut lab, &good, &bad, 5);
+        let recurrences = |part| {
+            let mut adapt = Adapt::new(FIRST, 10);
+            let ended = |_| {
+                adapt.ended(Ended {
+                    part,
+                    ..ended(true, &ranked[7], None)
+                })
+            };
+            let next: Vec<Next> = (0..32).map(ended).collect();
+            next.iter()
+                .position(|next| matches!(next, Next::Stop(Stop::Stable)))
+                .map(|at| at + 1)
+        };
+        assert_eq!(
+            recurrences(Part::of(1, 4)),
+            Some(12),
+            "others have had their turn by then"
+        );
+        let mut adapt = Adapt::new(FIRST, 10);
+        let quarter = Ended {
+            part: Part::of(1, 4),
+            ..ended(true, &[], None)
+        };
+        let sigmas: Vec<Next> = (0..8).map(|_| adapt.ended(quarter)).collect();
+        assert_eq!(sigmas, [2, 2, 2, 4, 4, 4, 4, 8].map(Next::Track));
     }
 
     #[test]
@@ -378,7 +450,7 @@ mod tests {
             let mut adapt = Adapt::new(FIRST, 10);
             let mut seen = Vec::new();
             let ended = ranked.iter().find_map(|ranked| {
-                for _ in 0..SUCCESSES {
+                for _ in 0..LEAST_SUCCESSES {
                     assert!(matches!(adapt.ended(ended(false, &[], length)), Next::Track(_)));
                 }
                 match adapt.ended(ended(true, ranked, length)) {
@@ -402,7 +474,7 @@ mod tests {
         );
         let ranked = rankings(&mut lab, &good, &bad, 5);
         assert!(!ranked[0][0].explains && ranked[0][0].says_something());
-        for (alone, recurrences) in [(true, 3), (false, PATIENCE)] {
+        for (alone, recurrences) in [(true, 3), (false, PATIENCE.runs())] {
             let mut adapt = Adapt::new(FIRST, 10);
             let mut ends = |failed, ranked| {
                 adapt.ended(Ended {
@@ -410,7 +482,7 @@ mod tests {
                     ..ended(failed, ranked, Some(2))
                 })
             };
-            for _ in 0..SUCCESSES {
+            for _ in 0..LEAST_SUCCESSES {
                 assert_eq!(ends(false, &[]), Next::Track(2));
             }
             let stop = ranked
@@ -438,7 +510,7 @@ mod tests {
             };
             adapt.ended(ended)
         };
-        for _ in 0..SUCCESSES {
+        for _ in 0..LEAST_SUCCESSES {
             assert_eq!(ends(false, false), Next::Track(2));
         }
         assert_eq!(ends(true, false), Next::Track(2));
@@ -456,7 +528,7 @@ mod tests {
                 ..ended(failed, ranked, Some(2))
             })
         };
-        for _ in 0..SUCCESSES {
+        for _ in 0..LEAST_SUCCESSES {
             assert_eq!(ends(false, &[]), Next::Track(2));
         }
         for ranked in &ranked[..4] {
@@ -510,7 +582,7 @@ mod tests {
     fn it_waits_for_no_more_failures_than_it_was_told() {
         let mut adapt = Adapt::new(FIRST, 3);
         let (failed, succeeded) = (ended(true, &[], Some(4)), ended(false, &[], Some(4)));
-        for _ in 0..FEW_SUCCESSES {
+        for _ in 0..FEW_SUCCESSES.runs() {
             assert_eq!(adapt.ended(succeeded), Next::Track(2));
         }
         assert_eq!(adapt.ended(failed), Next::Track(4));

@@ -10,7 +10,7 @@ use failure::{Failure, Kind, Likeness, ResolvedThread, Signature, resolve};
 use program::{Pc, Program};
 use slicer::slice::Criterion;
 
-use crate::adapt::{Adapt, Ended, Next, Stop};
+use crate::adapt::{Adapt, Ended, Next, Part, Stop};
 use crate::assemble::{Subject, assemble, representative};
 use crate::evidence::Evidence;
 use crate::predictor::Predictor;
@@ -20,6 +20,7 @@ use crate::record::{RunEnd, RunRecord};
 use crate::run::{BranchId, LocationId, Run, StatementId};
 use crate::sketch::{Backends, Sketch};
 use crate::supplied::supplied;
+use crate::tracking::shares::part;
 use crate::tracking::{Assignment, Promising, Tracking};
 use verdict::Verdict;
 
@@ -202,6 +203,14 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         self.rates
     }
 
+    /// How many things its runs have shown so far: what whoever keeps many inquiries has to look after.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let catalogue = self.catalogue.catalogue();
+        let named = catalogue.statements.len() + catalogue.locations.len() + catalogue.branches.len();
+        named + self.evidence.size()
+    }
+
     /// The predictors, best first.
     #[must_use]
     pub fn ranked(&self) -> &[Ranked] {
@@ -263,7 +272,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         }
         self.rates.tracked += 1;
         if taken.is_failure()
-            && let Some(next) = self.adapt.spares()
+            && let Some(next) = self.adapt.spares(part(record))
         {
             self.rates.spared += 1;
             self.go_on(next);
@@ -348,15 +357,16 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             );
             self.successful_run = Some(run);
         }
-        self.adapt(&taken);
+        self.adapt(&taken, part(record));
         taken
     }
 
-    fn adapt(&mut self, taken: &Taken) {
+    fn adapt(&mut self, taken: &Taken, part: Part) {
         let length = u32::try_from(self.tracking.statements().len()).unwrap_or(u32::MAX);
         let next = self.adapt.ended(Ended {
             failed: taken.is_failure(),
             here: *taken == Taken::Failed,
+            part,
             ranked: &self.ranked,
             slice_length: self.tracking.is_exhausted().then_some(length),
             watched: self.tracking.is_watched(),

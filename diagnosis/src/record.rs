@@ -30,6 +30,9 @@ pub struct RunRecord {
     pub threads: Vec<ThreadRecord>,
     /// What was to be watched. [`HitRecord::location`] is the place in this list.
     pub watched: Vec<WatchedRecord>,
+    /// How many locations its plan had, if that was only the host's share of them; 0 if it was all.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub planned: u32,
     /// Accesses, in their order.
     pub hits: Vec<HitRecord>,
     /// Accesses that happened and could not be reported.
@@ -121,8 +124,8 @@ pub struct WatchedRecord {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_nothing(within: &u32) -> bool {
-    *within == 0
+fn is_nothing(number: &u32) -> bool {
+    *number == 0
 }
 
 /// An access.

@@ -52,6 +52,7 @@ impl Window<'_> {
             modules: self.modules.as_ref().map(mapped).unwrap_or_default(),
             threads,
             watched: watched(locations, spans),
+            planned: self.assigned.map_or(0, |assigned| assigned.assignment.planned),
             hits,
             lost: self.summary.as_ref().map_or(0, |summary| summary.lost),
             data_flow: self.summary.as_ref().map(|summary| mode(summary.mode).to_owned()),

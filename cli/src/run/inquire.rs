@@ -83,6 +83,7 @@ impl Inquire<'_> {
                     number,
                     sigma: assignment.sigma,
                     locations: assignment.locations,
+                    planned: assignment.planned,
                     library: assignment.library,
                     allocators: assignment.allocators,
                     mode: conditions.mode,

@@ -11,6 +11,7 @@
 //! - it is about several accesses, and the run began to watch so late that it saw none of them, or
 //! - it is about several accesses, the run began to watch late, and there are failing and successful runs that did not:
 //!   what it missed, they know, or
+//! - it is that a thread writes twice and another reads between (`WRW`), and the run failed by the read before the second write, or
 //! - it is that a read returns a write (`WR`), and the read met what such a write leaves, left by somebody before the run began to
 //!   watch.
 
@@ -23,7 +24,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::predictor::cycle::Acquired;
-use crate::predictor::extract::{Headless, Observation, Place, Preceded, Values, observe, torn_by};
+use crate::predictor::extract::{
+    Cut, Headless, Observation, Place, Preceded, Values, begins_with, observe, torn_by,
+};
 use crate::predictor::{Actor, OrderPattern, Predictor, Test};
 use crate::run::{BranchId, Catalogue, LocationId, Run, StatementId, What};
 use crate::statistics::Counts;
@@ -59,6 +62,9 @@ pub struct Evidence {
     /// Runs in which a pair of accesses may have been torn before they began to watch.
     #[serde(with = "pairs", default)]
     headless: BTreeMap<Headless, Tally>,
+    /// Runs that failed by a read before the thread that had written could write again.
+    #[serde(with = "pairs", default)]
+    cut: BTreeMap<Cut, Tally>,
     executed: BTreeSet<StatementId>,
     caught: BTreeSet<StatementId>,
     /// Failing runs of which it is known who waits for whom.
@@ -140,6 +146,9 @@ struct Held {
     /// Complete runs that would be silent about it if they did not show it, or left it open.
     #[serde(default)]
     with_headless: Tally,
+    /// The same of those that were over too early.
+    #[serde(default)]
+    with_cut: Tally,
     /// Events after it, summed over the failing runs with it.
     events_after: u64,
 }
@@ -203,17 +212,29 @@ impl Evidence {
         for headless in &headless {
             self.headless.entry(headless.clone()).or_default().add(failed);
         }
+        let cut = if complete {
+            observation.cut
+        } else {
+            BTreeSet::new()
+        };
+        let is_cut = |predictor: &Predictor| begins_with(predictor).is_some_and(|begun| cut.contains(&begun));
+        for cut in &cut {
+            self.cut.entry(cut.clone()).or_default().add(failed);
+        }
         for (predictor, events_after) in observation.held {
             if !self.takes(&predictor) {
                 continue;
             }
             let silent = !complete || !silence_counts(run, &predictor);
             let late = began_late(run, &predictor);
-            let headless = is_headless(&predictor);
+            let (headless, cut) = (is_headless(&predictor), is_cut(&predictor));
             let held = self.held.entry(predictor).or_default();
             held.with.add(failed);
             if headless {
                 held.with_headless.add(failed);
+            }
+            if cut {
+                held.with_cut.add(failed);
             }
             if silent {
                 held.with_otherwise_silent.add(failed);
@@ -227,11 +248,14 @@ impl Evidence {
         let open = observation.unknown.into_iter().filter(|_| complete);
         for predictor in open.filter(|predictor| silence_counts(run, predictor)) {
             let late = began_late(run, &predictor);
-            let headless = is_headless(&predictor);
+            let (headless, cut) = (is_headless(&predictor), is_cut(&predictor));
             let held = self.held.entry(predictor).or_default();
             held.unknown.add(failed);
             if headless {
                 held.with_headless.add(failed);
+            }
+            if cut {
+                held.with_cut.add(failed);
             }
             if late {
                 held.unknown_late.add(failed);
@@ -268,6 +292,18 @@ impl Evidence {
                 if (at, location) == (&key.0, &key.1))
         });
         false
+    }
+
+    /// How many things it knows: what grows with runs that show ever new ones.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        // Of what is known of accesses there is no more than of these, but for a factor.
+        let seen: usize = self.watched.len()
+            + self.succeeded.len()
+            + self.unseen.len()
+            + self.headless.len()
+            + self.cut.len();
+        self.held.len() + seen + self.numbers.len() + self.wrote.len() + self.acquired.len()
     }
 
     /// All runs.
@@ -340,7 +376,10 @@ impl Evidence {
             }
             None => self.unseen(predictor),
         };
+        let cut = begins_with(predictor).and_then(|begun| self.cut.get(&begun));
+        let cut = cut.copied().unwrap_or_default();
         let of = |tally: fn(&Tally) -> u64| {
+            let cut = tally(&cut).saturating_sub(tally(&held.with_cut));
             let (could, unknown, silent) = (
                 tally(&could),
                 tally(&held.unknown),
@@ -348,9 +387,9 @@ impl Evidence {
             );
             if early {
                 let unknown = unknown.saturating_sub(tally(&held.unknown_late));
-                tally(&from_the_start).saturating_sub(unknown) + silent + tally(&held.with_late)
+                tally(&from_the_start).saturating_sub(unknown + cut) + silent + tally(&held.with_late)
             } else {
-                could.saturating_sub(unknown + tally(&unseen)) + silent
+                could.saturating_sub(unknown + cut + tally(&unseen)) + silent
             }
         };
         Counts {

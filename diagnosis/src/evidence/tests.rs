@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::Evidence;
-use crate::predictor::extract::{Observation, observe, torn_by};
+use crate::predictor::extract::{Observation, begins_with, observe, torn_by};
 use crate::predictor::{OrderPattern, Predictor};
 use crate::run::{
     Access, AccessKind, Catalogue, Event, Failed, LocationId, LocationInfo, Run, RunThread, Shape,
@@ -109,7 +109,8 @@ fn brute_force(runs: &[Run], predictor: &Predictor) -> Counts {
             || saw_nothing(run, predictor)
             || observation.unknown.contains(predictor)
             || met_what_it_leaves(runs, &observation, predictor)
-            || torn_by(predictor).is_some_and(|torn| observation.headless.contains(&torn));
+            || torn_by(predictor).is_some_and(|torn| observation.headless.contains(&torn))
+            || begins_with(predictor).is_some_and(|begun| observation.cut.contains(&begun));
         if held || !silent {
             let (all, with) = match run.failed {
                 Some(_) => (&mut counts.failing, &mut counts.failing_with),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::accesses::Touch;
 use super::cycle::{Deadlock, Told};
 use super::interleaving::{Found, Pass};
-use super::{Actor, OrderPattern, Predictor, Role, accesses, cycle, torn, values};
+use super::{Actor, AtomicityPattern, OrderPattern, Predictor, Role, accesses, cycle, torn, values};
 use crate::run::{Catalogue, LocationId, Run, Shape, StatementId, ThreadIx, What};
 
 /// Statements of one address whose order among one another is remembered.
@@ -29,12 +29,18 @@ pub struct Observation {
     /// Accesses of a thread that came after another's, where the thread may have had one before that while nobody watched: whether
     /// the other's was between two of them is not known.
     pub headless: BTreeSet<Headless>,
+    /// Writes of a thread after which the failing thread read, and then the run was over before the thread could write again:
+    /// whether the read was between two writes that belong together is not known.
+    pub cut: BTreeSet<Cut>,
     /// What it says of deadlocks, if it hangs.
     pub(crate) told: Told,
 }
 
 /// A location, another thread's access, and the one after it.
 pub type Headless = (LocationId, Actor, Actor);
+
+/// A location, a write to it, and another thread's read of that.
+pub type Cut = (LocationId, Actor, Actor);
 
 /// Who accesses what.
 pub type Place = (LocationId, Actor);
@@ -265,6 +271,13 @@ pub fn observe(catalogue: &Catalogue, run: &Run) -> Observation {
                 }
             }
         }
+        if !late && run.watched.contains(location) {
+            for (write, read) in cut_off(run, list) {
+                if let (Some(write), Some(read)) = (actor(write), actor(read)) {
+                    observation.cut.insert((*location, write, read));
+                }
+            }
+        }
         for (first, second) in orders(list) {
             let (Some(a), Some(b)) = (role(first.0), role(second.0)) else {
                 continue;
@@ -312,7 +325,46 @@ pub(crate) fn torn_by(predictor: &Predictor) -> Option<Headless> {
     }
 }
 
+/// The write and the read that a pair of writes begins with.
+pub(crate) fn begins_with(predictor: &Predictor) -> Option<Cut> {
+    match predictor {
+        Predictor::Atomicity {
+            pattern: AtomicityPattern::Wrw,
+            location,
+            first,
+            between,
+            ..
+        } => Some((*location, first.clone(), between.clone())),
+        _ => None,
+    }
+}
+
 type Doer = (ThreadIx, StatementId);
+
+/// The last accesses of threads that a failure ended, if they wrote, each with the reads of the failing thread after it.
+fn cut_off(run: &Run, list: &[Touch]) -> BTreeSet<(Doer, Doer)> {
+    let failed = run.failed.as_ref().filter(|failed| !failed.hang);
+    let Some(failing) = failed.and_then(|failed| failed.thread) else {
+        return BTreeSet::new();
+    };
+    let lives = |thread: ThreadIx| {
+        let thread = run.threads.get(thread.0 as usize);
+        thread.is_some_and(|thread| !thread.ended)
+    };
+    let mut pairs = BTreeSet::new();
+    let mut read: BTreeSet<Doer> = BTreeSet::new();
+    let mut seen: BTreeSet<ThreadIx> = BTreeSet::from([failing]);
+    for touch in list.iter().rev() {
+        let doer = (touch.thread, touch.statement);
+        if touch.thread == failing && touch.kind.reads() {
+            read.insert(doer);
+        }
+        if seen.insert(touch.thread) && touch.kind.writes() && lives(touch.thread) {
+            pairs.extend(read.iter().map(|&read| (doer, read)));
+        }
+    }
+    pairs
+}
 
 /// Accesses of a thread, each with those of others since the thread's last one.
 fn after_others(list: &[Touch]) -> BTreeSet<(Doer, Doer)> {

@@ -510,3 +510,28 @@ fn the_ranking_does_not_depend_on_the_order_of_the_runs() {
     runs.reverse();
     assert_eq!(lab.rank(&runs), (evidence, ranked));
 }
+
+/// A log is closed (33) and opened again (28), and somebody writes to it between (41): the program may be over before it is opened.
+#[test]
+fn who_dies_of_a_read_between_two_writes_need_not_live_to_see_the_second() {
+    let mut lab = Lab::new(&[('r', "rotate"), ('a', "write")], &[("state", Shape::Signed)]);
+    let whole = lab.failure("a:R41=1 r:W33=0 a:R41=0 r:W28=1", 'a', &[41]);
+    let over = lab.failure("a:R41=1 r:W33=0 a:R41=0", 'a', &[41]);
+    let mut runs = vec![
+        lab.success("a:R41=1 r:W33=0 r:W28=1 a:R41=1"),
+        lab.success("r:W33=0 r:W28=1 a:R41=1 a:R41=1"),
+        whole.clone(),
+        over.clone(),
+        whole,
+        over.clone(),
+    ];
+    assert_eq!(first(&mut lab, &runs), "WRW 33 41 28");
+    let (evidence, ranked) = lab.rank(&runs);
+    let counts = evidence.counts(&ranked[0].predictor);
+    assert_eq!((counts.failing_with, counts.failing), (2, 2), "two of four tell");
+    // A thread that was over by itself would have written, had it been going to.
+    for run in runs.iter_mut().filter(|run| run.failed.is_some()) {
+        run.threads[0].ended = true;
+    }
+    assert_ne!(first(&mut lab, &runs), "WRW 33 41 28");
+}

@@ -10,6 +10,7 @@ mod given_up;
 mod givers;
 mod locks;
 mod provenance;
+pub(crate) mod shares;
 mod tested;
 mod turns;
 
@@ -353,10 +354,8 @@ impl<'p, 'a> Tracking<'p, 'a> {
         let Some(planned) = &self.planned else {
             return false;
         };
-        let wanted = self.locations_of(planned, promising, catalogue).into_iter();
-        let sites = wanted.filter_map(|number| planned.armament.locations.get(number)?.sites.first());
-        let sites = sites.filter_map(|&site| planned.plan.watch_sites.get(site));
-        let kept: BTreeSet<Access> = sites.map(|site| self.access(site)).collect();
+        let wanted = self.locations_of(planned, promising, catalogue);
+        let kept = self.accesses_of(planned, &wanted);
         self.given_up.spare_busiest(|access| kept.contains(access))
     }
 
@@ -414,7 +413,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
         let Some(planned) = &self.planned else {
             return Assignment::default();
         };
-        let locations = self.chosen(planned, run, promising, catalogue);
+        let (locations, wanted) = self.chosen(planned, run, promising, catalogue);
         let allocators = match self.provenance.is_wanted(&locations) {
             true => self.allocators.clone(),
             false => Vec::new(),
@@ -426,6 +425,8 @@ impl<'p, 'a> Tracking<'p, 'a> {
             library: self.library_code(),
             allocators,
             modules: self.modules(),
+            planned: 0,
+            wanted,
         }
     }
 

@@ -1,10 +1,11 @@
 //! Whose turn it is: which locations a run watches, with four registers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use watchpoint::{Address, WatchSpec, registers_for};
 
+use super::given_up::{self, Access};
 use super::{Planned, Promising, REGISTERS, Tracking, locks};
 use crate::fixed::Place;
 use crate::reading::Cataloguer;
@@ -18,19 +19,22 @@ const ENOUGH: u32 = 3;
 
 impl Tracking<'_, '_> {
     /// The locations that a run watches: what the best explanation is about, with what the failing statement accesses, or else
-    /// the nearest that are not known well enough; which of the others follows from its number.
+    /// the nearest that are not known well enough; which of the others follows from its number. With the places of the former in
+    /// the list.
     pub(super) fn chosen(
         &self,
         planned: &Planned,
         run: u64,
         promising: &[Promising],
         catalogue: &mut Cataloguer,
-    ) -> Vec<(WatchedRecord, WatchSpec)> {
+    ) -> (Vec<(WatchedRecord, WatchSpec)>, Vec<usize>) {
         let mut wanted = self.locations_of(planned, promising, catalogue);
         let locks: Vec<_> = self.locks.watches(&self.given_up).collect();
         let together = |taken: &[usize]| self.registers_of(planned, taken, &locks);
+        let mut most: BTreeSet<Access> = self.accesses_of(planned, &wanted);
         if wanted.is_empty() {
             wanted = self.nearest(planned);
+            most = self.accesses_of(planned, &wanted);
         } else {
             let failing = self.of_the_failing_statement(planned, catalogue);
             wanted = with_room_left(wanted, failing, together);
@@ -51,7 +55,18 @@ impl Tracking<'_, '_> {
         let unnamed: Vec<_> = locks.into_iter().filter(|(_, lock)| !named(lock)).collect();
         locations.splice(..0, unnamed);
         self.add_fixed(&mut locations);
-        locations
+        let numbered = locations.iter().enumerate();
+        let most = numbered.filter(|(_, (watched, _))| most.contains(&given_up::access(watched)));
+        let most = most.map(|(at, _)| at).collect();
+        (locations, most)
+    }
+
+    pub(super) fn accesses_of(&self, planned: &Planned, locations: &[usize]) -> BTreeSet<Access> {
+        let sites = locations
+            .iter()
+            .filter_map(|&number| planned.armament.locations.get(number)?.sites.first());
+        let sites = sites.filter_map(|&site| planned.plan.watch_sites.get(site));
+        sites.map(|site| self.access(site)).collect()
     }
 
     /// The locations that these accesses are about.

@@ -213,6 +213,7 @@ mod tests {
             modules: Vec::new(),
             threads: looks.collect(),
             watched: Vec::new(),
+            planned: 0,
             hits,
             lost: 0,
             data_flow: None,
