@@ -43,13 +43,22 @@ impl Signature {
     /// Sixteen hexadecimal digits that stand for it, the same on every host.
     #[must_use]
     pub fn id(&self) -> String {
-        // FNV-1a: a hash that is written down, unlike the standard library's.
-        let text = self.to_string();
-        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        format!("{hash:016x}")
+        digits(&self.to_string())
     }
+
+    /// The same for the signature in one program: two programs may fail alike.
+    #[must_use]
+    pub fn id_in(&self, program: &str) -> String {
+        digits(&format!("{program}\0{self}"))
+    }
+}
+
+fn digits(text: &str) -> String {
+    // FNV-1a: a hash that is written down, unlike the standard library's.
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
 }
 
 impl fmt::Display for Signature {

@@ -15,9 +15,14 @@ pub(crate) struct Places<'r, 'p, 'a> {
 impl<'r, 'p, 'a> Places<'r, 'p, 'a> {
     pub(crate) fn new(program: &'p Program<'a>, mapped: &'r [ModuleRecord]) -> Self {
         let modules = mapped.iter().filter_map(|record| {
-            let same = |&(id, module): &(ModuleId, &program::Module<'_>)| match record.executable {
-                true => id == ModuleId(0),
-                false => module.name() == record.path,
+            let same = |&(id, module): &(ModuleId, &program::Module<'_>)| {
+                let named = match record.executable {
+                    true => id == ModuleId(0),
+                    false => module.name() == record.path,
+                };
+                // Another host may have another build of a library at the same path: its addresses mean something else.
+                let (here, there) = (module.elf().build_id(), record.build_id.as_ref());
+                named && here.as_ref().zip(there).is_none_or(|(here, there)| here == there)
             };
             let (id, _) = program.modules().find(same)?;
             Some((record, id))

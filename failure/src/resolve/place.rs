@@ -140,21 +140,32 @@ impl<'p, 'a> Places<'p, 'a> {
     /// `(module + 0x1139)`: an address in the file as linked, a position in the file itself, or one in its code.
     fn by_offset(&self, frame: &Frame) -> Option<Pc> {
         let reported = frame.module.as_ref()?;
+        // A host may have another build of a library: what is at an offset of the one is not at that of the other.
+        let is_other_build = |module: &Module<'_>| {
+            let (here, there) = (module.elf().build_id(), reported.build_id.as_ref());
+            here.as_ref()
+                .zip(there)
+                .is_some_and(|(here, there)| here != there)
+        };
+        let candidates = || {
+            self.candidates(frame)
+                .filter(|(_, module)| !is_other_build(module))
+        };
         if let Some(offset) = reported.file_offset {
-            return self.candidates(frame).find_map(|(id, module)| {
+            return candidates().find_map(|(id, module)| {
                 let addr = module.elf().segments().to_link_addr(offset)?;
                 Some(Pc { module: id, addr })
             });
         }
         if let Some(position) = reported.in_code {
-            return self.candidates(frame).find_map(|(id, module)| {
+            return candidates().find_map(|(id, module)| {
                 let start = module.elf().segments().code_mapped_as(position.length)?;
                 let addr = LinkAddr(start.0.checked_add(position.into)?);
                 Some(Pc { module: id, addr })
             });
         }
         let addr = reported.addr?;
-        self.candidates(frame).find_map(|(id, module)| {
+        candidates().find_map(|(id, module)| {
             let elf = module.elf();
             // Some tools print offsets from where a file that cannot be moved is mapped.
             let lowest = elf.segments().lowest().filter(|_| elf.is_fixed());

@@ -16,12 +16,7 @@ impl BugId {
     /// The bug of a program with this signature: sixteen hexadecimal digits, the same on every server.
     #[must_use]
     pub fn of(program: &str, signature: &Signature) -> Self {
-        // FNV-1a: a hash that is written down, unlike the standard library's.
-        let text = format!("{program}\0{signature}");
-        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        Self(format!("{hash:016x}"))
+        Self(signature.id_in(program))
     }
 }
 
@@ -223,6 +218,8 @@ pub struct ModuleRow {
     pub bytes: u64,
     /// Its key in the object store.
     pub object: String,
+    /// When some host was last seen to have it, in seconds since 1970.
+    pub seen: u64,
 }
 
 /// What is kept.
@@ -230,7 +227,7 @@ pub struct ModuleRow {
 pub struct Retention {
     /// Entries of each log: the oldest of more are forgotten, once a sketch knows them.
     pub runs_of_a_case: u64,
-    /// Bugs that nobody has seen for so many seconds are forgotten with all their runs.
+    /// Bugs that nobody has seen for so many seconds are forgotten with all their runs, and modules that no bug is about.
     pub seconds: u64,
 }
 
@@ -241,6 +238,8 @@ pub struct Retired {
     pub runs: u64,
     /// Bugs.
     pub bugs: u64,
+    /// Modules.
+    pub modules: u64,
     /// Objects that nothing refers to any more.
     pub objects: Vec<String>,
 }
