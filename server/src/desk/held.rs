@@ -1,5 +1,6 @@
 //! One case, and what its log says.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use sketch_render::sketch::words;
 use watchpoint::Mode;
 
+use super::growth::Growth;
 use super::{DeskError, Means, Planned, Shelf};
 use crate::json;
 use crate::store::model::{BugId, CaseRow, Derived, FailureSeen, State, StoredRun};
@@ -60,6 +62,9 @@ pub(super) struct Held<'p, 'a> {
     /// Plans that were given out.
     given: u64,
     unread: u64,
+    /// Entries that were forgotten before they could be taken in.
+    forgotten: u64,
+    growth: Growth,
     is_derived: bool,
 }
 
@@ -71,13 +76,15 @@ impl<'p, 'a> Held<'p, 'a> {
             why: error.to_string(),
         })?;
         Ok(Self {
-            inquiry: Inquiry::open(program, &report, None, FIRST, row.runs_until)?,
+            inquiry: Inquiry::open(program, &report, None, FIRST, row.runs_until).map_err(Arc::new)?,
             changing: Changing::new(Mode::Exact, true, true, row.runs_until),
             state: row.state.clone(),
             widened: 0,
             taken: 0,
             given: 0,
             unread: 0,
+            forgotten: 0,
+            growth: Growth::default(),
             is_derived: false,
         })
     }
@@ -128,7 +135,7 @@ impl<'p, 'a> Held<'p, 'a> {
             self.widened += 1;
             new.changed = true;
         }
-        // What was forgotten is not missed.
+        self.forgotten += row.retired_seq.saturating_sub(self.taken);
         self.taken = self.taken.max(row.retired_seq);
         while self.taken < row.last_seq {
             let page = shelf
@@ -139,6 +146,9 @@ impl<'p, 'a> Held<'p, 'a> {
             }
             for run in page {
                 self.taken = run.seq;
+                if !self.growth.hears(&run.host, self.inquiry.size()) {
+                    continue;
+                }
                 match record(&run, shelf)? {
                     Some(record) => self.take(record, run, &mut new),
                     None => self.unread += 1,
@@ -165,7 +175,10 @@ impl<'p, 'a> Held<'p, 'a> {
     fn take(&mut self, record: RunRecord, run: StoredRun, new: &mut New) {
         // The plan is made again as it was, so that what a run joined is joined again.
         self.inquiry.assignment(record.number);
+        let before = self.inquiry.size();
         let taken = self.inquiry.take(&record);
+        let more = self.inquiry.size().saturating_sub(before);
+        self.growth.add(&run.host, more);
         let late = may_be_late(&record, self.inquiry.is_deadlock());
         if let (Taken::OtherFailure(_), RunEnd::Failed(report)) = (&taken, record.end) {
             let seen = FailureSeen {
@@ -191,9 +204,17 @@ impl<'p, 'a> Held<'p, 'a> {
         if let Some(stop) = &stopped {
             sketch.notes.push(format!("no more runs are tracked: {stop}"));
         }
+        if self.forgotten > 0 {
+            let (forgotten, all) = (self.forgotten, self.taken);
+            sketch.notes.push(format!(
+                "made of the last {} of {all} runs: the {forgotten} before them are kept no more",
+                all - forgotten
+            ));
+        }
+        sketch.notes.extend(self.growth.note());
         let summary = Summary {
             sigma: sketch.sigma,
-            runs: self.taken,
+            runs: self.taken - self.forgotten,
             recurrences: sketch.runs.recurrences,
             stopped,
             best: in_words(&sketch),

@@ -4,11 +4,12 @@
 //! each case: another server's desk gets the same sketch from the same log, and so does this one after a restart.
 //!
 //! - [`files`]: the program, from what hosts uploaded
-//! - [`held`]: one case, and what its log says
+//! - [`held`]: one case, and what its log says; [`growth`]: how much that may be
 //! - [`worker`]: the thread that has them all
 //! - [`room`]: all desks of a server
 
 mod files;
+mod growth;
 mod held;
 mod room;
 mod worker;
@@ -34,17 +35,17 @@ pub use room::Room;
 use worker::{Worker, refuse};
 
 /// Why a desk has no answer.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 pub enum DeskError {
     /// The store did not help.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The program cannot be read.
     #[error("the uploaded program cannot be used: {0}")]
-    Program(#[from] ProgramError),
+    Program(#[from] Arc<ProgramError>),
     /// The report is not about the program.
     #[error(transparent)]
-    Inquiry(#[from] InquiryError),
+    Inquiry(#[from] Arc<InquiryError>),
     /// What is stored cannot be read.
     #[error("what was stored of bug {bug} cannot be read: {why}")]
     Damaged {
@@ -165,10 +166,13 @@ fn set_up(shelf: Shelf, build: BuildId, name: String, modules: Vec<ModuleName>) 
         .spawn(move || {
             let files = files::ProgramFiles::default();
             let opened = shelf.handle.block_on(files::paths(&shelf, &modules));
-            let opened = opened.and_then(|paths| Ok(files.program_from(files::named(&modules, &paths))?));
+            let opened = opened.and_then(|paths| {
+                let program = files.program_from(files::named(&modules, &paths));
+                Ok(program.map_err(Arc::new)?)
+            });
             match opened {
                 Ok(program) => Worker::new(shelf, build, name, modules, &program).serve(&asked),
-                Err(error) => refuse(&asked, &error.to_string()),
+                Err(error) => refuse(&asked, &name, &error),
             }
         })?;
     Ok(Desk { asks })

@@ -1,11 +1,12 @@
 //! The thread of a desk: takes in logs, and answers questions about them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use diagnosis::inquiry::InquiryError;
 use diagnosis::tracking::ModuleName;
+use failure::resolve::ResolveError;
 use failure::{Likeness, Report, resolve};
 use program::{BuildId, Program};
 
@@ -21,20 +22,21 @@ const FRESH: Duration = Duration::from_millis(300);
 /// Nobody has asked for so long: the thread ends, and begins again from the logs when somebody does.
 const IDLE: Duration = Duration::from_secs(600);
 
-/// Tells everybody who asks that there is no program.
-pub(super) fn refuse(asked: &Receiver<Ask>, why: &str) {
-    tracing::warn!(why, "a program cannot be opened");
+/// Tells everybody who has asked that there is no program. Whoever asks later has it tried again.
+pub(super) fn refuse(asked: &Receiver<Ask>, program: &str, why: &DeskError) {
+    tracing::warn!(program, %why, "a program cannot be opened");
     while let Ok(ask) = asked.try_recv() {
-        let damaged = || DeskError::Damaged {
-            bug: BugId(String::new()),
-            why: why.to_owned(),
-        };
         match ask {
-            Ask::Identify(_, answer) => drop(answer.send(Err(damaged()))),
-            Ask::Plan(_, answer) => drop(answer.send(Err(damaged()))),
+            Ask::Identify(_, answer) => drop(answer.send(Err(why.clone()))),
+            Ask::Plan(_, answer) => drop(answer.send(Err(why.clone()))),
             Ask::Look(_) => {}
         }
     }
+}
+
+/// A report that is not about the program.
+fn unresolved(error: ResolveError) -> DeskError {
+    DeskError::Inquiry(Arc::new(error.into()))
 }
 
 /// A desk at work.
@@ -45,6 +47,8 @@ pub(super) struct Worker<'p, 'a> {
     modules: Vec<ModuleName>,
     program: &'p Program<'a>,
     held: BTreeMap<BugId, Held<'p, 'a>>,
+    /// Bugs that cannot be looked into.
+    hopeless: BTreeSet<BugId>,
     looked: Option<Instant>,
     /// Plans that were given out: bugs take turns.
     turns: u64,
@@ -65,6 +69,7 @@ impl<'p, 'a> Worker<'p, 'a> {
             modules,
             program,
             held: BTreeMap::new(),
+            hopeless: BTreeSet::new(),
             looked: None,
             turns: 0,
         }
@@ -99,7 +104,7 @@ impl<'p, 'a> Worker<'p, 'a> {
 
     fn identify(&mut self, report: &Report) -> Result<Identified, DeskError> {
         self.look_at_all()?;
-        let failure = resolve(report, self.program).map_err(InquiryError::from)?;
+        let failure = resolve(report, self.program).map_err(unresolved)?;
         let likeness = Likeness::of(&failure, self.program);
         let known = self.held.iter().find(|(_, held)| held.is_like(&likeness));
         Ok(match known {
@@ -140,7 +145,15 @@ impl<'p, 'a> Worker<'p, 'a> {
             .handle
             .block_on(self.shelf.store.cases_of_build(&self.build))?;
         for row in cases {
-            self.take_in(&row)?;
+            match self.take_in(&row) {
+                // One that cannot be opened does not keep the others from being looked at.
+                Err(error @ (DeskError::Damaged { .. } | DeskError::Inquiry(_))) => {
+                    if self.hopeless.insert(row.case.bug.clone()) {
+                        tracing::warn!(bug = %row.case.bug, %error, "a bug cannot be looked into");
+                    }
+                }
+                other => other?,
+            }
         }
         self.looked = Some(Instant::now());
         Ok(())
@@ -177,7 +190,7 @@ impl<'p, 'a> Worker<'p, 'a> {
 
     /// A tracked run failed in another way: another bug.
     fn open_other(&mut self, report: Report, seen: FailureSeen) -> Result<(), DeskError> {
-        let failure = resolve(&report, self.program).map_err(InquiryError::from)?;
+        let failure = resolve(&report, self.program).map_err(unresolved)?;
         let likeness = Likeness::of(&failure, self.program);
         let case = |bug: BugId| Case {
             bug,
