@@ -171,7 +171,8 @@ async fn forget(house: House, config: Config) {
                         tracing::warn!(object, %error, "an object stays");
                     }
                 }
-                tracing::info!(runs = retired.runs, bugs = retired.bugs, "forgotten");
+                let (runs, bugs, modules) = (retired.runs, retired.bugs, retired.modules);
+                tracing::info!(runs, bugs, modules, "forgotten");
             }
             Err(error) => tracing::warn!(%error, "nothing was forgotten"),
         }

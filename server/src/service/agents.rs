@@ -177,7 +177,7 @@ impl AgentsService {
             .iter()
             .filter_map(|module| module.build_id.clone())
             .collect();
-        let known = self.0.store.modules(&builds).await;
+        let known = self.0.store.modules_seen(&builds, now()).await;
         let known = known.map_err(|error| self.0.of_store(error))?;
         let lacking = modules.iter().filter_map(|module| module.build_id.as_ref());
         let lacking = lacking.filter(|build| !known.iter().any(|row| row.build == **build));

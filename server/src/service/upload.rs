@@ -6,6 +6,7 @@ use tokio_stream::StreamExt as _;
 use tonic::{Status, Streaming};
 
 use super::{House, build};
+use crate::clock::now;
 use crate::store::model::ModuleRow;
 use crate::store::objects::ObjectError;
 
@@ -54,6 +55,7 @@ pub(super) async fn take(house: &House, mut pieces: Streaming<v1::ModuleChunk>) 
         path: module.path,
         bytes,
         object,
+        seen: now(),
     };
     house
         .store

@@ -108,6 +108,8 @@ pub trait Store: Send + Sync + 'static {
     async fn module(&self, module: ModuleRow) -> Result<(), StoreError>;
     /// Which of some modules are known.
     async fn modules(&self, builds: &[BuildId]) -> Result<Vec<ModuleRow>, StoreError>;
+    /// The same for modules that a host has at this time: they are not forgotten for a while.
+    async fn modules_seen(&self, builds: &[BuildId], at: u64) -> Result<Vec<ModuleRow>, StoreError>;
 
     /// Forgets what is older, or more, than is to be kept. Says what is gone; objects are the caller's to remove. The ids of
     /// runs stay as long as their bug, so that none is counted twice.

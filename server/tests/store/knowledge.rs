@@ -1,7 +1,8 @@
 //! What is kept beside the logs, and for how long.
 
+use diagnosis::tracking::ModuleName;
 use server::store::model::{
-    Appended, Audit, BugId, Case, Derived, HostRow, ModuleRow, NewRun, Retention, State,
+    Appended, Audit, BugId, Case, Derived, HostRow, ModuleRow, NewCase, NewRun, Retention, State,
 };
 use server::store::{Body, StoreError};
 
@@ -14,6 +15,7 @@ on_both!(
     logs_are_shortened_as_far_as_a_sketch_knows_them,
     old_bugs_are_forgotten,
     hosts_and_modules_are_noted,
+    modules_that_no_bug_is_about_are_forgotten,
 );
 
 fn derived(widened: u32, seq: u64) -> Derived {
@@ -294,6 +296,7 @@ async fn hosts_and_modules_are_noted(place: &Place) {
         path: "/usr/bin/compress".to_owned(),
         bytes: 5 << 32,
         object: format!("{number:02x}").repeat(32),
+        seen: 20,
     };
     for number in 0..150 {
         store.module(module(number)).await.expect("noted");
@@ -304,4 +307,53 @@ async fn hosts_and_modules_are_noted(place: &Place) {
     assert_eq!(known, (100..150).map(module).collect::<Vec<_>>());
     assert_eq!(store.modules(&[]).await.expect("read"), []);
     store.ping().await.expect("it answers");
+}
+
+async fn modules_that_no_bug_is_about_are_forgotten(place: &Place) {
+    let store = place.open().await;
+    let module = |number: u8| ModuleRow {
+        build: build(number),
+        path: "/usr/lib/libc.so.6".to_owned(),
+        bytes: 1,
+        object: format!("{number:02x}").repeat(32),
+        seen: 1000,
+    };
+    for number in 1..=4 {
+        store.module(module(number)).await.expect("noted");
+    }
+    // The first is a bug's; the second, some host was seen to have again.
+    let needed = ModuleName {
+        path: "/usr/lib/libc.so.6".to_owned(),
+        build_id: Some(build(1)),
+    };
+    let new = NewCase {
+        modules: serde_json::to_vec(&[needed]).expect("JSON").into(),
+        ..new_case(&case("young"), 2000)
+    };
+    store.open(new).await.expect("opened");
+    let seen = store
+        .modules_seen(&[build(2), build(9)], 2000)
+        .await
+        .expect("noted");
+    assert_eq!(
+        seen,
+        [ModuleRow {
+            seen: 2000,
+            ..module(2)
+        }]
+    );
+    let keep = Retention {
+        runs_of_a_case: 100,
+        seconds: 500,
+    };
+    let retired = store.retire(keep, 2000).await.expect("done");
+    assert_eq!((retired.modules, retired.bugs), (2, 0));
+    assert_eq!(retired.objects, [module(3).object, module(4).object]);
+    let all: Vec<_> = (1..=4).map(build).collect();
+    let left = store.modules(&all).await.expect("read");
+    let left: Vec<_> = left.into_iter().map(|row| row.build).collect();
+    assert_eq!(left, [build(1), build(2)]);
+    // With its last bug the module goes.
+    let retired = store.retire(keep, 3000).await.expect("done");
+    assert_eq!((retired.modules, retired.bugs), (2, 1));
 }

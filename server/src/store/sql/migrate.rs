@@ -16,10 +16,16 @@ pub(super) struct Migration {
 }
 
 /// All steps; the number of a version is how many of them were made.
-pub(super) const MIGRATIONS: &[Migration] = &[Migration {
-    name: "log",
-    sql: include_str!("../../../migrations/0001_log.sql"),
-}];
+pub(super) const MIGRATIONS: &[Migration] = &[
+    Migration {
+        name: "log",
+        sql: include_str!("../../../migrations/0001_log.sql"),
+    },
+    Migration {
+        name: "modules seen",
+        sql: include_str!("../../../migrations/0002_modules_seen.sql"),
+    },
+];
 
 /// Any number will do, as long as every failsketch takes the same.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7311093425)";

@@ -191,6 +191,11 @@ impl Store for SqlStore {
         self.read_modules(builds).await
     }
 
+    async fn modules_seen(&self, builds: &[BuildId], at: u64) -> Result<Vec<ModuleRow>, StoreError> {
+        self.note_modules_seen(builds, at).await?;
+        self.read_modules(builds).await
+    }
+
     async fn retire(&self, retention: Retention, now: u64) -> Result<Retired, StoreError> {
         self.forget(retention, now).await
     }

@@ -46,30 +46,47 @@ impl SqlStore {
     pub(super) async fn note_module(&self, module: &ModuleRow) -> Result<(), StoreError> {
         let mut writing = self.write().await?;
         sqlx::query(
-            "INSERT INTO modules (build, path, bytes, object) VALUES ($1, $2, $3, $4) ON CONFLICT (build) \
-             DO UPDATE SET path = excluded.path, bytes = excluded.bytes, object = excluded.object",
+            "INSERT INTO modules (build, path, bytes, object, seen) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (build) \
+             DO UPDATE SET path = excluded.path, bytes = excluded.bytes, object = excluded.object, \
+             seen = CASE WHEN excluded.seen > modules.seen THEN excluded.seen ELSE modules.seen END",
         )
         .bind(module.build.0.as_slice())
         .bind(module.path.as_str())
         .bind(int(module.bytes))
         .bind(module.object.as_str())
+        .bind(int(module.seen))
         .execute(&mut *writing)
         .await?;
+        writing.commit().await
+    }
+
+    pub(super) async fn note_modules_seen(&self, builds: &[BuildId], at: u64) -> Result<(), StoreError> {
+        static SQL: LazyLock<String> = LazyLock::new(|| {
+            format!(
+                "UPDATE modules SET seen = $65 WHERE seen < $65 AND build IN ({})",
+                *IN_64
+            )
+        });
+        let mut writing = self.write().await?;
+        for some in in_order(builds).chunks(64) {
+            let mut query = sqlx::query(SQL.as_str());
+            for build in sixty_four(some) {
+                query = query.bind(build.0.as_slice());
+            }
+            query.bind(int(at)).execute(&mut *writing).await?;
+        }
         writing.commit().await
     }
 
     pub(super) async fn read_modules(&self, builds: &[BuildId]) -> Result<Vec<ModuleRow>, StoreError> {
         static SQL: LazyLock<String> = LazyLock::new(|| {
             format!(
-                "SELECT build, path, bytes, object FROM modules WHERE build IN ({})",
+                "SELECT build, path, bytes, object, seen FROM modules WHERE build IN ({})",
                 *IN_64
             )
         });
-        let mut builds = builds.to_vec();
-        builds.sort();
-        builds.dedup();
         let mut modules = Vec::new();
-        for some in builds.chunks(64) {
+        for some in in_order(builds).chunks(64) {
             let mut query = sqlx::query(SQL.as_str());
             for build in sixty_four(some) {
                 query = query.bind(build.0.as_slice());
@@ -80,10 +97,19 @@ impl SqlStore {
                     path: row.try_get("path")?,
                     bytes: count(&row, "bytes")?,
                     object: row.try_get("object")?,
+                    seen: count(&row, "seen")?,
                 });
             }
         }
         modules.sort_by(|one, other| one.build.cmp(&other.build));
         Ok(modules)
     }
+}
+
+/// In an order that all servers have in common: two that wanted each other's rows would wait forever.
+fn in_order(builds: &[BuildId]) -> Vec<BuildId> {
+    let mut builds = builds.to_vec();
+    builds.sort();
+    builds.dedup();
+    builds
 }

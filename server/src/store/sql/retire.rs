@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use diagnosis::tracking::ModuleName;
+use program::BuildId;
 use sqlx::AnyConnection;
 use sqlx::Row as _;
 
@@ -19,6 +21,7 @@ impl SqlStore {
             self.forget_bug(&bug, before, &mut retired).await?;
         }
         self.forget_places(before).await?;
+        self.forget_modules(before, &mut retired).await?;
         for number in self.long_logs(retention.runs_of_a_case).await? {
             self.shorten(number, retention.runs_of_a_case, &mut retired)
                 .await?;
@@ -91,6 +94,45 @@ impl SqlStore {
             sqlx::query(sql).bind(before).execute(&mut *writing).await?;
         }
         writing.commit().await
+    }
+
+    /// Files that no bug is about and no host was seen to have since. A host that reports a failure has its files noted as seen
+    /// before its bug is opened, so none is forgotten in between.
+    async fn forget_modules(&self, before: i64, retired: &mut Retired) -> Result<(), StoreError> {
+        let openings: Vec<Vec<u8>> = sqlx::query_scalar("SELECT modules FROM openings")
+            .fetch_all(&self.pool)
+            .await?;
+        let mut needed: BTreeSet<BuildId> = BTreeSet::new();
+        for modules in &openings {
+            let Ok(modules) = serde_json::from_slice::<Vec<ModuleName>>(modules) else {
+                // Nobody knows what it needs.
+                return Ok(());
+            };
+            needed.extend(modules.into_iter().filter_map(|module| module.build_id));
+        }
+        let old = sqlx::query("SELECT build, object FROM modules WHERE seen < $1 ORDER BY build")
+            .bind(before)
+            .fetch_all(&self.pool)
+            .await?;
+        for row in old {
+            let (build, object): (Vec<u8>, String) = (row.try_get("build")?, row.try_get("object")?);
+            if needed.contains(&BuildId(build.clone())) {
+                continue;
+            }
+            let mut writing = self.write().await?;
+            let gone = sqlx::query("DELETE FROM modules WHERE build = $1 AND seen < $2")
+                .bind(build.as_slice())
+                .bind(before)
+                .execute(&mut *writing)
+                .await?;
+            let objects = unreferenced(&mut writing, BTreeSet::from([object])).await?;
+            writing.commit().await?;
+            if gone.rows_affected() > 0 {
+                retired.modules += 1;
+                retired.objects.extend(objects);
+            }
+        }
+        Ok(())
     }
 
     async fn long_logs(&self, most: u64) -> Result<Vec<i64>, StoreError> {
