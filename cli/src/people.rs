@@ -9,8 +9,9 @@ use program::BuildId;
 use proto::v1::bug::State;
 use proto::v1::bugs_client::BugsClient;
 use proto::v1::steer_request::{Fixed, Resume, Stop, What, Widen};
-use proto::v1::{Bug, GetSketchRequest, ListBugsRequest, SteerRequest};
+use proto::v1::{Bug, GetSketchRequest, ListAuditRequest, ListBugsRequest, SteerRequest};
 use sketch_render::text::plain;
+use time::OffsetDateTime;
 use tonic::Status;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
@@ -49,12 +50,18 @@ pub fn connect(access: &Access) -> Result<People> {
 pub fn said(status: Status) -> anyhow::Error {
     match status.code() {
         tonic::Code::Unavailable => anyhow::anyhow!("the server cannot be reached: {}", status.message()),
+        tonic::Code::Unimplemented => {
+            anyhow::anyhow!("the server is older than this failsketch, and cannot do this: upgrade it")
+        }
         _ => anyhow::anyhow!("the server says: {}", status.message()),
     }
 }
 
 /// Lists the bugs; gives what to print.
 pub fn bugs(args: &BugsArgs) -> Result<String> {
+    if args.audit {
+        return audit(args);
+    }
     let access = access(&args.server)?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
     let listed = runtime.block_on(async {
@@ -74,6 +81,48 @@ pub fn bugs(args: &BugsArgs) -> Result<String> {
         let _ = writeln!(text, "{}", line(bug));
     }
     Ok(text)
+}
+
+/// Lists who steered bugs; gives what to print.
+fn audit(args: &BugsArgs) -> Result<String> {
+    let access = access(&args.server)?;
+    let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
+    let listed = runtime.block_on(async {
+        let request = ListAuditRequest {
+            program: args.program.clone().unwrap_or_default(),
+            limit: args.limit,
+        };
+        connect(&access)?.list_audit(request).await.map_err(said)
+    })?;
+    let entries = listed.into_inner().entries;
+    if entries.is_empty() {
+        return Ok("nobody has steered a bug yet: `failsketch steer`\n".to_owned());
+    }
+    let mut text = String::new();
+    for entry in &entries {
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "{}  {}  {}: {} by {}",
+            utc(entry.at),
+            entry.bug,
+            plain(&entry.program),
+            plain(&entry.what),
+            plain(&entry.who),
+        );
+    }
+    Ok(text)
+}
+
+/// Seconds since 1970 as people write them; as they are where no calendar has them.
+fn utc(seconds: u64) -> String {
+    let time = i64::try_from(seconds).ok();
+    let time = time.and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok());
+    let Some(time) = time else {
+        return seconds.to_string();
+    };
+    let (hour, minute, second) = time.to_hms();
+    format!("{} {hour:02}:{minute:02}:{second:02} UTC", time.date())
 }
 
 /// Has a bug treated differently; gives what to print.

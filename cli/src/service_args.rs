@@ -67,6 +67,10 @@ pub struct BugsArgs {
     /// How many, the last seen first
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub limit: u32,
+
+    /// Who steered bugs and how, instead of the bugs themselves
+    #[arg(long)]
+    pub audit: bool,
 }
 
 /// Options of `steer`.

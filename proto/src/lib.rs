@@ -24,7 +24,7 @@ pub mod v1 {
 }
 
 /// Counts additions to the protocol, for people who look at logs.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// The protocol as reflection describes it.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

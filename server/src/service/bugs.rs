@@ -1,6 +1,8 @@
 //! Bugs and their sketches, for people and their tools.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::time::Duration;
 
 use proto::v1;
 use proto::v1::bug;
@@ -18,6 +20,10 @@ use crate::store::model::{Audit, BugId, BugRow, CaseRow, Derived, State};
 
 /// Bugs in one answer.
 const MOST_BUGS: u32 = 1000;
+/// What was steered, in one answer.
+const MOST_AUDITS: u32 = 1000;
+/// How often whoever watches a bug is told of what other servers did.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
 
 /// The service for people.
 pub struct BugsService(pub House);
@@ -110,6 +116,8 @@ impl Bugs for BugsService {
                     changed = changes.changed() => if changed.is_err() { return },
                     () = house.drained() => return,
                     () = bugs.closed() => return,
+                    // Another server may have changed it.
+                    () = tokio::time::sleep(BETWEEN_LOOKS) => {}
                 }
             }
         });
@@ -149,6 +157,21 @@ impl Bugs for BugsService {
         let row = self.0.readable(&who, &row.id.0).await?;
         Ok(Response::new(self.0.bug(row).await?))
     }
+
+    async fn list_audit(
+        &self,
+        request: Request<v1::ListAuditRequest>,
+    ) -> Result<Response<v1::ListAuditResponse>, Status> {
+        let who = Identity::of(&request)?.clone();
+        who.may_read_something()?;
+        let said = request.into_inner();
+        let most = match said.limit {
+            0 => MOST_AUDITS,
+            limit => limit.min(MOST_AUDITS),
+        };
+        let entries = self.0.audit(&who, &said.program, most).await?;
+        Ok(Response::new(v1::ListAuditResponse { entries }))
+    }
 }
 
 impl House {
@@ -159,6 +182,33 @@ impl House {
         let row = row.map_err(|error| self.of_store(error))?;
         row.filter(|row| who.may_read(&row.program).is_ok())
             .ok_or_else(|| Status::not_found(format!("there is no bug {bug} that {} may read", who.name)))
+    }
+
+    /// Who steered bugs of a program, or of any, that somebody may read. Of a bug that was forgotten nobody knows whose it was.
+    async fn audit(&self, who: &Identity, program: &str, most: u32) -> Result<Vec<v1::AuditEntry>, Status> {
+        let audits = self.store.audit(most).await;
+        let audits = audits.map_err(|error| self.of_store(error))?;
+        let mut programs: BTreeMap<BugId, Option<String>> = BTreeMap::new();
+        let mut entries = Vec::new();
+        for audit in audits {
+            if !programs.contains_key(&audit.bug) {
+                let row = self.store.bug(&audit.bug).await;
+                let row = row.map_err(|error| self.of_store(error))?;
+                programs.insert(audit.bug.clone(), row.map(|row| row.program));
+            }
+            let of = programs.get(&audit.bug).cloned().flatten();
+            let readable = of.filter(|of| who.may_read(of).is_ok() && (program.is_empty() || program == of));
+            if let Some(of) = readable {
+                entries.push(v1::AuditEntry {
+                    at: audit.at,
+                    who: audit.who,
+                    bug: audit.bug.0,
+                    program: of,
+                    what: audit.what,
+                });
+            }
+        }
+        Ok(entries)
     }
 
     async fn cases(&self, bug: &BugId) -> Result<Vec<CaseRow>, Status> {

@@ -60,6 +60,10 @@ impl Bugs for Nothing {
         Identity::of(&request)?.may_steer(&request.get_ref().bug)?;
         Ok(Response::new(Default::default()))
     }
+
+    async fn list_audit(&self, _: Request<ListAuditRequest>) -> Result<Response<ListAuditResponse>, Status> {
+        Err(Status::unimplemented("not here"))
+    }
 }
 
 #[tonic::async_trait]
