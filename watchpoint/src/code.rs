@@ -1,8 +1,10 @@
 //! The code of a process, read from the files that it has mapped.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use elsa::FrozenMap;
 use program::RunAddr;
@@ -37,7 +39,15 @@ pub struct ProcessCode<'f> {
     modules: RefCell<Option<ModuleMap>>,
     /// What the process had mapped before it ran another program, and again another.
     former: Vec<ModuleMap>,
+    /// Pages of code that is in no module, and when they were looked for.
+    missed: RefCell<HashMap<u64, Instant>>,
 }
+
+const PAGE: u64 = 4096;
+/// How often it is looked whether code that was in no module is in one.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// Pages that are remembered.
+const MOST_MISSED: usize = 4096;
 
 /// How many programs that a process ran before are remembered.
 const FORMER: usize = 8;
@@ -51,6 +61,7 @@ impl<'f> ProcessCode<'f> {
             codes: FrozenMap::new(),
             modules: RefCell::new(None),
             former: Vec::new(),
+            missed: RefCell::default(),
         }
     }
 
@@ -58,9 +69,7 @@ impl<'f> ProcessCode<'f> {
     pub fn set_modules(&mut self, modules: ModuleMap) {
         // The files are opened now: a process that has ended has none to show.
         for module in modules.modules() {
-            if let Some(path) = modules.file(module) {
-                self.load(&module.mapped.path, path);
-            }
+            self.load(&module.mapped.path, || modules.file(module));
         }
         let program = |map: &ModuleMap| {
             let module = map.executable().map(|module| &module.mapped);
@@ -87,14 +96,15 @@ impl<'f> ProcessCode<'f> {
         self.modules.borrow().clone()
     }
 
-    fn load(&self, name: &str, path: PathBuf) -> Option<&Code<'f>> {
-        if let Some(known) = self.codes.get(name) {
-            return known.as_ref();
+    fn load(&self, name: &str, path: impl FnOnce() -> Option<PathBuf>) {
+        if self.codes.get(name).is_some() {
+            return;
         }
+        let Some(path) = path() else { return };
         let bytes = self.files.open(path);
         let elf = bytes.and_then(|bytes| Elf::parse(bytes).ok());
         let code = elf.map(|elf| Code::new(Arc::new(elf)));
-        self.codes.insert(name.to_owned(), Box::new(code)).as_ref()
+        self.codes.insert(name.to_owned(), Box::new(code));
     }
 
     fn find(&self, at: RunAddr) -> Option<(&Code<'f>, u64)> {
@@ -121,8 +131,24 @@ impl<'f> ProcessCode<'f> {
         Some(RunAddr(instruction.next_ip().wrapping_add(bias)))
     }
 
-    /// Looks again at what a live process has mapped.
-    pub fn refresh(&self) {
+    /// Looks again at what a live process has mapped, for code that is in no module. Code that was made at run time never is, and
+    /// neither is what the kernel runs in place of probed instructions: it is looked for when it is first met, and then now and then.
+    pub(crate) fn look_for(&self, at: RunAddr) {
+        let page = at.0 / PAGE;
+        let now = Instant::now();
+        let mut missed = self.missed.borrow_mut();
+        let lately = missed.get(&page).is_some_and(|last| now - *last < LOOK_AGAIN);
+        if lately {
+            return;
+        }
+        if missed.len() >= MOST_MISSED {
+            missed.clear();
+        }
+        missed.insert(page, now);
+        self.refresh();
+    }
+
+    fn refresh(&self) {
         let mut modules = self.modules.borrow_mut();
         let Some(map) = modules.as_mut() else {
             return;
@@ -134,9 +160,7 @@ impl<'f> ProcessCode<'f> {
         }
         *map = now;
         for module in map.modules() {
-            if let Some(path) = map.file(module) {
-                self.load(&module.mapped.path, path);
-            }
+            self.load(&module.mapped.path, || map.file(module));
         }
     }
 }

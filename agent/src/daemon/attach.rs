@@ -1,6 +1,5 @@
 //! A process that runs, watched in windows of time: one without a failure is a run that succeeded.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use diagnosis::record::RunEnd;
@@ -10,13 +9,12 @@ use tracee::process::{ModuleMap, Process};
 use tracee::ptrace::End;
 use tracee::run::Seen;
 use watchpoint::code::CodeFiles;
-use watchpoint::session::{Request, Session};
-use watchpoint::{Hit, Mode, ModeRequest, Target, WatchSpec};
 
 use super::assigned::Assigned;
-use super::ceiling::{Budget, Remedy, TrapCost};
+use super::ceiling::{Budget, TrapCost};
 use super::guard::Watch;
 use super::identity::Identity;
+use super::observing::{Observed, Observing};
 use super::window::Window;
 use super::{Agent, DaemonError, report};
 
@@ -31,6 +29,7 @@ pub(super) fn serve(agent: &Agent, pid: Pid) -> Result<(), DaemonError> {
     let path = process.executable().map_err(tracee::ptrace::TraceError::from)?;
     let identity = Identity::of(&process.executable_link(), &path)?;
     agent.registration.announce(&identity);
+    let files = CodeFiles::default();
     std::thread::scope(|scope| {
         let guard = Watch::start(scope, agent, pid)?;
         tracing::info!(%pid, program = identity.name, "watching");
@@ -38,28 +37,33 @@ pub(super) fn serve(agent: &Agent, pid: Pid) -> Result<(), DaemonError> {
             agent,
             pid,
             identity: &identity,
+            files: &files,
             guard,
             cost: TrapCost::default(),
             until_failure: 0,
         };
-        while !agent.asked.is_cancelled() && watched.window() == Next::Window {}
+        let mut assigned = agent.assignment(&identity, true);
+        let mut observing = None;
+        while !agent.asked.is_cancelled() {
+            observing = watched.observing(assigned.as_ref(), observing);
+            let Some(ahead) = watched.window(assigned, observing) else {
+                break;
+            };
+            (assigned, observing) = ahead;
+        }
         tracing::info!(%pid, program = identity.name, "left");
         Ok(())
     })
 }
 
-/// What comes after a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
-    Window,
-    /// The process is gone, or is another program.
-    Nothing,
-}
+/// What is to be tracked in the next window, and who still watches what was to be watched in the last.
+type Ahead<'f> = (Option<Assigned>, Option<Observing<'f>>);
 
 struct Watched<'a> {
     agent: &'a Agent,
     pid: Pid,
     identity: &'a Identity,
+    files: &'a CodeFiles,
     guard: Watch<'a>,
     cost: TrapCost,
     /// Windows since the last failure.
@@ -74,17 +78,36 @@ struct Events {
     other_program: bool,
 }
 
-impl Watched<'_> {
-    fn window(&mut self) -> Next {
-        let assigned = self.agent.assignment(self.identity, true);
+impl<'a> Watched<'a> {
+    /// Who watches what is to be watched now: whoever does already, if that is the same, so that nothing is missed in between.
+    fn observing(&self, assigned: Option<&Assigned>, before: Option<Observing<'a>>) -> Option<Observing<'a>> {
+        let locations = assigned.map_or(&[][..], |assigned| &assigned.assignment.locations);
+        if let Some(same) = before.filter(|before| before.watches(locations)) {
+            return Some(same);
+        }
+        if locations.is_empty() {
+            return None;
+        }
+        match Observing::start(self.pid, locations, self.files) {
+            Ok(observing) => Some(observing),
+            Err(error) => {
+                let error = crate::causes(&error);
+                tracing::warn!(pid = %self.pid, error, "cannot watch its memory");
+                None
+            }
+        }
+    }
+
+    /// One window; `None` for the last: the process is gone, or is another program.
+    fn window(
+        &mut self,
+        assigned: Option<Assigned>,
+        mut observing: Option<Observing<'a>>,
+    ) -> Option<Ahead<'a>> {
         let started = Instant::now();
-        let (mut events, mut seen) = (Events::default(), Observed::default());
-        let files = CodeFiles::default();
-        let session = assigned
-            .as_ref()
-            .and_then(|assigned| self.session(assigned, &files));
-        match session {
-            Some((session, locations)) => seen = self.observe(session, locations, started, &mut events),
+        let mut events = Events::default();
+        match &mut observing {
+            Some(observing) => self.observe(observing, started, &mut events),
             None => {
                 while !self.is_over(started, &events) {
                     self.listen(TICK, &mut events);
@@ -97,45 +120,29 @@ impl Watched<'_> {
             (None, None | Some(End::Exited(_))) => RunEnd::Succeeded,
             (None, Some(_)) => RunEnd::Inconclusive,
         };
-        let next = match (&ended, events.ended.is_some() || events.other_program) {
-            (RunEnd::Failed(_), _) | (_, true) => Next::Nothing,
-            _ => Next::Window,
+        let is_last = matches!(ended, RunEnd::Failed(_)) || events.ended.is_some() || events.other_program;
+        // What is to be watched next is asked for while this is still watched.
+        let next = match is_last || self.agent.asked.is_cancelled() {
+            true => None,
+            false => self.agent.assignment(self.identity, true),
         };
-        self.tell(assigned.as_ref(), ended, started.elapsed(), seen);
-        next
-    }
-
-    fn session<'f>(&self, assigned: &Assigned, files: &'f CodeFiles) -> Option<(Session<'f>, usize)> {
-        let locations = assigned.assignment.locations.iter();
-        let locations: Vec<WatchSpec> = locations.map(|(_, spec)| spec.clone()).collect();
-        if locations.is_empty() {
-            return None;
-        }
-        let number = locations.len();
-        let request = Request {
-            target: Target::Process(self.pid),
-            locations,
-            mode: ModeRequest::Only(Mode::Observe),
-            keeper: None,
+        let goes_on = |observing: &&mut Observing<'a>| {
+            let next = next.as_ref().map(|next| &next.assignment.locations[..]);
+            next.is_some_and(|next| observing.watches(next))
         };
-        match Session::start(request, files) {
-            Ok((session, _)) => Some((session, number)),
-            Err(error) => {
-                let error = crate::causes(&error);
-                tracing::warn!(pid = %self.pid, error, "cannot watch its memory");
-                None
-            }
-        }
+        let elapsed = started.elapsed();
+        let ceiling = self.agent.config.ceiling;
+        let seen = match &mut observing {
+            Some(it) if goes_on(&it) => it.so_far(ceiling),
+            Some(it) => it.finish(ceiling),
+            None => Observed::default(),
+        };
+        self.tell(assigned.as_ref(), ended, elapsed, seen);
+        (!is_last).then(|| (next, observing.filter(|it| !it.is_over())))
     }
 
     /// Watches until the window is over, within what it may cost.
-    fn observe(
-        &mut self,
-        mut session: Session<'_>,
-        locations: usize,
-        started: Instant,
-        events: &mut Events,
-    ) -> Observed {
+    fn observe(&mut self, observing: &mut Observing<'_>, started: Instant, events: &mut Events) {
         let config = &self.agent.config;
         let threads = Process::new(self.pid)
             .threads()
@@ -143,70 +150,28 @@ impl Watched<'_> {
         let cost = std::mem::take(&mut self.cost);
         let mut budget = Budget::new(config.ceiling, config.window, threads, cost);
         let stops_before = self.guard.stops();
-        let mut off = Vec::new();
-        let mut hits = Vec::new();
         let mut failed_at = None;
         let mut over = false;
-        while !over {
-            match session.next(TICK) {
-                Ok(progress) => {
-                    budget.learn(&progress.hits);
-                    hits.extend(progress.hits);
-                    over = progress.ended.is_some();
-                }
-                Err(error) => {
-                    let error = crate::causes(&error);
-                    tracing::warn!(pid = %self.pid, error, "its memory is not watched any more");
-                    over = true;
-                }
-            }
+        observing.begin();
+        while !over && !observing.is_over() {
+            observing.read(TICK, &mut budget);
             self.listen(Duration::ZERO, events);
             if events.failed.is_some() {
                 // What was accessed last is what matters most: it is waited for until the process is gone.
                 let since = *failed_at.get_or_insert_with(Instant::now);
-                over |= since.elapsed() >= LAST_WORDS;
+                over = since.elapsed() >= LAST_WORDS;
             } else {
-                over |= self.is_over(started, events);
+                over = self.is_over(started, events);
             }
             let stops = self.guard.stops().saturating_sub(stops_before);
-            match budget.look(started.elapsed(), &session.traps(), stops, locations, &off) {
-                Remedy::None => (),
-                Remedy::TurnOff(location) => {
-                    session.leave(location);
-                    off.push(location);
-                    tracing::info!(pid = %self.pid, location, "touched too often: turned off");
-                }
-                Remedy::Stop => over = true,
-            }
-        }
-        match session.stop() {
-            Ok(rest) => hits.extend(rest),
-            Err(error) => {
-                let error = crate::causes(&error);
-                tracing::warn!(pid = %self.pid, error, "some accesses are lost");
-            }
+            observing.keep_below(&mut budget, started.elapsed(), stops);
         }
         // If memory cannot be watched to its end, the window still has one.
         while events.failed.is_none() && !self.is_over(started, events) {
             self.listen(TICK, events);
         }
-        let summary = session.summary();
-        let traps: BTreeMap<usize, u64> = session.traps();
         let stops = self.guard.stops().saturating_sub(stops_before);
-        let (cost, share) = budget.finish(started.elapsed(), traps.values().sum(), stops);
-        self.cost = cost;
-        let cut_short = (!off.is_empty()).then(|| {
-            let ceiling = f64::from(config.ceiling.0) / 10_000.0;
-            let (off, share) = (off.len(), share as f64 / 10_000.0);
-            format!("{off} of {locations} locations were turned off: tracking may cost {ceiling} % and had cost {share:.2} %")
-        });
-        tracing::debug!(pid = %self.pid, hits = hits.len(), share, "observed");
-        Observed {
-            hits,
-            modules: session.code().modules(),
-            summary: Some(summary),
-            cut_short,
-        }
+        self.cost = observing.settle(budget, started.elapsed(), stops);
     }
 
     fn is_over(&self, started: Instant, events: &Events) -> bool {
@@ -268,13 +233,4 @@ impl Watched<'_> {
             (None, None) => (),
         }
     }
-}
-
-/// What was seen of memory.
-#[derive(Default)]
-struct Observed {
-    hits: Vec<Hit>,
-    summary: Option<watchpoint::Summary>,
-    modules: Option<ModuleMap>,
-    cut_short: Option<String>,
 }

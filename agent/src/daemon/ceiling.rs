@@ -2,7 +2,8 @@
 //!
 //! A trap is what everything costs, so traps are counted: accesses to watched bytes, probes, and the stops in which signals are
 //! looked at. What one takes is measured on the program itself: the shortest time that usually lies between two traps of a
-//! thread is a trap and what the program does in between, which is more than a trap.
+//! thread is a trap and what the program does in between, which is more than a trap. What the agent takes to understand the accesses
+//! counts as well: on a busy host it is the program's time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,6 +16,8 @@ use crate::config::Ceiling;
 const USUAL: Duration = Duration::from_micros(20);
 /// What a stop takes in which a signal is looked at, with the way to us and back.
 const STOP: Duration = Duration::from_micros(40);
+/// The agent's own time that is not held against a window: code is read once, where it is first seen to access something.
+const TO_BEGIN: Duration = Duration::from_millis(100);
 /// Two traps of a thread that are further apart say nothing about what a trap takes.
 const FAR: u64 = 100_000;
 /// Traps that lie close together until they say something.
@@ -35,6 +38,17 @@ pub(super) struct Budget {
     cost: TrapCost,
     /// Traps at the last look.
     before: u64,
+}
+
+/// What tracking took so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Spent {
+    /// Traps, by location.
+    pub(super) traps: BTreeMap<usize, u64>,
+    /// Stops in which signals were looked at.
+    pub(super) stops: u64,
+    /// The agent's own time.
+    pub(super) own: Duration,
 }
 
 /// What is to be done about the cost.
@@ -61,8 +75,8 @@ impl Budget {
         }
     }
 
-    /// What so many traps and stops took.
-    fn spent(&self, traps: u64, stops: u64) -> Duration {
+    /// What so many traps and stops took, with the agent's own time.
+    fn spent(&self, traps: u64, stops: u64, own: Duration) -> Duration {
         let times = |each: Duration, count: u64| {
             Duration::from_nanos(
                 u64::try_from(each.as_nanos())
@@ -70,7 +84,7 @@ impl Budget {
                     .saturating_mul(count),
             )
         };
-        times(self.cost.one(), traps) + times(STOP, stops)
+        times(self.cost.one(), traps) + times(STOP, stops) + own.saturating_sub(TO_BEGIN)
     }
 
     /// What may have been spent by now.
@@ -79,19 +93,19 @@ impl Budget {
         time.mul_f64(f64::from(self.ceiling.0) / 1e6)
     }
 
-    /// What is to be done, `traps` being those so far, by location. As much again as since the last look may come before
-    /// the next one: the ceiling is not to be passed then.
+    /// What is to be done. As much again as since the last look may come before the next one: the ceiling is not to be passed then.
     pub(super) fn look(
         &mut self,
         elapsed: Duration,
-        traps: &BTreeMap<usize, u64>,
-        stops: u64,
+        spent: &Spent,
         locations: usize,
         off: &[usize],
     ) -> Remedy {
+        let traps = &spent.traps;
         let all: u64 = traps.values().sum();
         let more = all.saturating_sub(std::mem::replace(&mut self.before, all));
-        let fits = self.spent(all.saturating_add(more), stops) <= self.allowed(elapsed);
+        let expected = self.spent(all.saturating_add(more), spent.stops, spent.own);
+        let fits = expected <= self.allowed(elapsed);
         if more == 0 || fits && all < MOST_HITS {
             return Remedy::None;
         }
@@ -112,8 +126,9 @@ impl Budget {
     }
 
     /// What is known of the cost, for the next window; and what was spent, in millionths of the time.
-    pub(super) fn finish(self, elapsed: Duration, traps: u64, stops: u64) -> (TrapCost, u64) {
-        let spent = self.spent(traps, stops).as_nanos();
+    pub(super) fn finish(self, elapsed: Duration, spent: &Spent) -> (TrapCost, u64) {
+        let traps = spent.traps.values().sum();
+        let spent = self.spent(traps, spent.stops, spent.own).as_nanos();
         let time = elapsed.as_nanos().saturating_mul(u128::from(self.width)).max(1);
         let share = u64::try_from(spent.saturating_mul(1_000_000) / time).unwrap_or(u64::MAX);
         (self.cost, share)
@@ -168,6 +183,14 @@ mod tests {
         }
     }
 
+    fn spent(traps: BTreeMap<usize, u64>, stops: u64) -> Spent {
+        Spent {
+            traps,
+            stops,
+            own: Duration::ZERO,
+        }
+    }
+
     fn at(seconds: f64) -> Duration {
         Duration::from_secs_f64(seconds)
     }
@@ -176,14 +199,14 @@ mod tests {
     fn what_is_hot_goes_before_the_ceiling_is_passed_and_the_rest_stays() {
         let mut budget = budget();
         // Twenty microseconds each: the credit is 60 ms, 3000 traps.
-        let traps = |hot: u64| BTreeMap::from([(0, 10), (1, hot)]);
-        assert_eq!(budget.look(at(0.02), &traps(900), 0, 2, &[]), Remedy::None);
-        assert_eq!(budget.look(at(0.04), &traps(1900), 0, 2, &[]), Remedy::None);
+        let traps = |hot: u64| spent(BTreeMap::from([(0, 10), (1, hot)]), 0);
+        assert_eq!(budget.look(at(0.02), &traps(900), 2, &[]), Remedy::None);
+        assert_eq!(budget.look(at(0.04), &traps(1900), 2, &[]), Remedy::None);
         // As many again would be too many.
-        assert_eq!(budget.look(at(0.06), &traps(2900), 0, 2, &[]), Remedy::TurnOff(1));
-        let spent = budget.spent(2910, 0);
-        assert!(spent <= WINDOW.mul_f64(0.01), "{spent:?}");
-        assert_eq!(budget.look(at(0.08), &traps(2900), 0, 2, &[1]), Remedy::None);
+        assert_eq!(budget.look(at(0.06), &traps(2900), 2, &[]), Remedy::TurnOff(1));
+        let cost = budget.spent(2910, 0, Duration::ZERO);
+        assert!(cost <= WINDOW.mul_f64(0.01), "{cost:?}");
+        assert_eq!(budget.look(at(0.08), &traps(2900), 2, &[1]), Remedy::None);
     }
 
     #[test]
@@ -191,25 +214,34 @@ mod tests {
         let mut budget = budget();
         for second in 0..60_u64 {
             // 400 a second are 0.8 %.
-            let traps = BTreeMap::from([(0, second * 400)]);
+            let spent = spent(BTreeMap::from([(0, second * 400)]), 0);
             let elapsed = Duration::from_secs(second);
-            assert_eq!(budget.look(elapsed, &traps, 0, 1, &[]), Remedy::None, "{second}");
+            assert_eq!(budget.look(elapsed, &spent, 1, &[]), Remedy::None, "{second}");
         }
-        let (_, share) = budget.finish(WINDOW, 59 * 400, 0);
+        let (_, share) = budget.finish(WINDOW, &spent(BTreeMap::from([(0, 59 * 400)]), 0));
         assert_eq!(share, 7866);
     }
 
     #[test]
     fn stops_for_signals_count_too() {
-        let traps = BTreeMap::from([(0, 100)]);
-        assert_eq!(budget().look(at(0.1), &traps, 0, 1, &[]), Remedy::None);
-        assert_eq!(budget().look(at(0.1), &traps, 1600, 1, &[]), Remedy::TurnOff(0));
+        let with = |stops| spent(BTreeMap::from([(0, 100)]), stops);
+        assert_eq!(budget().look(at(0.1), &with(0), 1, &[]), Remedy::None);
+        assert_eq!(budget().look(at(0.1), &with(1600), 1, &[]), Remedy::TurnOff(0));
+    }
+
+    #[test]
+    fn so_does_what_the_agent_itself_takes() {
+        let own = Spent {
+            own: TO_BEGIN + Duration::from_millis(62),
+            ..spent(BTreeMap::from([(0, 100)]), 0)
+        };
+        assert_eq!(budget().look(at(0.1), &own, 1, &[]), Remedy::TurnOff(0));
     }
 
     #[test]
     fn what_belongs_to_no_location_ends_everything() {
-        let traps = BTreeMap::from([(usize::MAX, 10_000)]);
-        assert_eq!(budget().look(at(0.1), &traps, 0, 2, &[]), Remedy::Stop);
+        let none = spent(BTreeMap::from([(usize::MAX, 10_000)]), 0);
+        assert_eq!(budget().look(at(0.1), &none, 2, &[]), Remedy::Stop);
     }
 
     #[test]

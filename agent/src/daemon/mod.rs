@@ -1,7 +1,8 @@
 //! An agent at work: programs run here and are watched as the server says, and what they did is reported.
 //!
 //! - `launch`: a command that is run again and again
-//! - `attach`: a process that runs, in windows of time; `guard` waits for its failure, `window` makes a record of a window
+//! - `attach`: a process that runs, in windows of time; `guard` waits for its failure, `observing` watches its memory, `window` makes
+//!   a record of a window
 //! - `follow`: processes as they come and go; `find` looks for them
 //! - `ceiling`: what tracking costs, and what to turn off before that is too much
 //! - `identity`: which program it is, in which build
@@ -20,6 +21,7 @@ mod follow;
 mod guard;
 mod identity;
 mod launch;
+mod observing;
 mod registration;
 mod report;
 mod window;

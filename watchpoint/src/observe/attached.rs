@@ -1,6 +1,6 @@
 //! A process that runs already: its threads get their events one by one, those to come inherit them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -18,8 +18,10 @@ use crate::exact::owner::{Outlet, ProbeId, probe_cookie, probe_of, watch_cookie}
 use crate::location::Location;
 use crate::pointers;
 use crate::table::{Placement, Table};
-use crate::watcher::{Address, Arming, Event, WatchSpec, module_at};
+use crate::watcher::{Address, Arming, Event, RawHit, WatchSpec, module_at};
 
+/// Of the places that probes told of since the last look, so many are watched: there are no more registers.
+const LATEST: usize = 4;
 /// How often it is looked for libraries that somebody waits for, and whether the process runs another program.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How long registers are asked for that are about to be free.
@@ -100,6 +102,7 @@ impl Attached {
     /// Tells hits of watched locations from those of probes; the latter tell where locations are.
     pub(super) fn sort_out(&mut self, events: Vec<(u64, Event)>) -> (Vec<Event>, Vec<Event>) {
         let (mut hits, mut changes) = (Vec::new(), Vec::new());
+        let mut probes: BTreeMap<usize, VecDeque<(ProbeId, Box<RawHit>)>> = BTreeMap::new();
         for (cookie, event) in events {
             if cookie == watch_cookie() {
                 hits.push(event);
@@ -107,6 +110,16 @@ impl Attached {
             }
             let Event::Hit(probe) = event else { continue };
             let Some(id) = probe_of(cookie) else { continue };
+            let of_location = probes.entry(id.location.into()).or_default();
+            of_location.push_back((id, probe));
+            // Where it was before these has been left long ago.
+            if of_location.len() > LATEST {
+                of_location.pop_front();
+            }
+        }
+        let mut latest: Vec<(ProbeId, Box<RawHit>)> = probes.into_values().flatten().collect();
+        latest.sort_by_key(|(_, probe)| probe.time_ns);
+        for (id, probe) in latest {
             let location = usize::from(id.location);
             let spec = self
                 .specs

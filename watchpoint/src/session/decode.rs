@@ -77,7 +77,7 @@ impl Decoder {
             memory: &raw.memory,
         };
         if code.code_at(trap.pc()).is_none() {
-            code.refresh();
+            code.look_for(trap.pc());
         }
         let mut found = match raw.report {
             Report::Late => Vec::new(),

@@ -8,7 +8,7 @@ mod decode;
 mod record;
 mod select;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use program::RunAddr;
@@ -58,8 +58,15 @@ pub struct Session<'f> {
     locations: usize,
     journal: Journal,
     reason: Option<String>,
+    /// What came and was not looked at yet.
+    waiting: VecDeque<Event>,
+    /// The end of the process is among it.
+    is_last: bool,
     ended: Option<End>,
 }
+
+/// What is looked at before the caller has its turn again: whoever looks after the cost must not wait for hits to be understood.
+const AT_ONCE: usize = 512;
 
 impl<'f> Session<'f> {
     /// Starts watching. `files` keeps the code of the process readable.
@@ -88,6 +95,8 @@ impl<'f> Session<'f> {
             locations: locations.len(),
             journal: Journal::new(locations.len()),
             reason: None,
+            waiting: VecDeque::new(),
+            is_last: false,
             ended: None,
         }
     }
@@ -127,7 +136,18 @@ impl<'f> Session<'f> {
                 ended: Some(ended),
             });
         }
-        let events = self.watcher.next(timeout)?;
+        if !self.is_last {
+            let timeout = if self.waiting.is_empty() {
+                timeout
+            } else {
+                Duration::ZERO
+            };
+            let events = self.watcher.next(timeout)?;
+            self.is_last = events.iter().any(|event| matches!(event, Event::Ended(_)));
+            self.waiting.extend(events);
+        }
+        let some = self.waiting.len().min(AT_ONCE);
+        let events: Vec<Event> = self.waiting.drain(..some).collect();
         let hits = self.take_in(events);
         let hits = self.count(hits);
         Ok(Progress {
@@ -144,7 +164,13 @@ impl<'f> Session<'f> {
         if self.ended.is_some() {
             return Ok(Vec::new());
         }
-        let events = self.watcher.stop()?;
+        let rest = if self.is_last {
+            Vec::new()
+        } else {
+            self.watcher.stop()?
+        };
+        let mut events: Vec<Event> = self.waiting.drain(..).collect();
+        events.extend(rest);
         let mut hits = self.take_in(events);
         hits.extend(self.orderer.flush());
         Ok(self.count(hits))
@@ -158,10 +184,7 @@ impl<'f> Session<'f> {
 
     /// Watches a location no more; what is on its way still comes.
     pub fn leave(&mut self, location: usize) {
-        let events = self.watcher.leave(location);
-        // Nothing in it completes a hit.
-        let none = self.take_in(events);
-        self.count(none);
+        self.waiting.extend(self.watcher.leave(location));
     }
 
     /// What was watched, and what came of it.
