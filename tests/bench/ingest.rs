@@ -6,12 +6,13 @@
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use failsketch_tests::kept;
 use proto::v1::agents_client::AgentsClient;
 use proto::v1::agents_server::{Agents, AgentsServer};
 use proto::v1::run_receipt::Outcome;
@@ -172,16 +173,16 @@ async fn turn(url: &str, reported: &Reported, label: &str) -> u64 {
 
 fn main() {
     let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
-    let (Some(program), Some(runs)) = (arguments.next(), arguments.next()) else {
+    let (Some(_program), Some(runs)) = (arguments.next(), arguments.next()) else {
         // `cargo test` starts benches, too.
         return;
     };
     let runtime = tokio::runtime::Runtime::new().expect("threads");
     runtime.block_on(async {
         let folder = tempfile::tempdir().expect("a folder");
-        let records = recorded(Path::new(&runs));
+        let records: Vec<serde_json::Value> = kept::records(Path::new(&runs));
         let (bare, ours) = (bare(folder.path()).await, ours(folder.path()).await);
-        let reported = report(&ours, &PathBuf::from(program), &records).await;
+        let reported = report(&ours, &records).await;
         let bytes: usize = reported.records.iter().map(Bytes::len).sum();
         let mut rates: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         for number in 0..TURNS {
@@ -210,20 +211,8 @@ fn main() {
     });
 }
 
-/// The records of a folder that `run --keep` filled: the first failure, then what was tracked.
-fn recorded(folder: &Path) -> Vec<serde_json::Value> {
-    let mut names: Vec<PathBuf> = std::fs::read_dir(folder)
-        .expect("a folder of runs")
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.file_name().is_some_and(|name| name != "series.json"))
-        .collect();
-    names.sort();
-    let read = |path: &PathBuf| serde_json::from_slice(&std::fs::read(path).expect("a run")).expect("JSON");
-    names.iter().map(read).collect()
-}
-
 /// Reports the first failure, so that there is a bug that runs can be of.
-async fn report(url: &str, _program: &Path, records: &[serde_json::Value]) -> Reported {
+async fn report(url: &str, records: &[serde_json::Value]) -> Reported {
     let first = records
         .iter()
         .position(|record| record["end"].get("failed").is_some());

@@ -4,12 +4,13 @@
 
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use diagnosis::adapt::FIRST;
 use diagnosis::inquiry::Inquiry;
 use diagnosis::record::{RunEnd, RunRecord};
+use failsketch_tests::kept;
 use tracee::ProgramFiles;
 
 /// After so many runs an update is looked at.
@@ -25,7 +26,7 @@ fn main() {
         // `cargo test` starts benches, too.
         return;
     };
-    let records = recorded(Path::new(&runs));
+    let records: Vec<RunRecord> = kept::records(Path::new(&runs));
     let first = records
         .iter()
         .position(|record| matches!(record.end, RunEnd::Failed(_)));
@@ -71,15 +72,4 @@ fn main() {
         "{}",
         serde_json::json!({ "stored": STORED, "microseconds": updates })
     );
-}
-
-fn recorded(folder: &Path) -> Vec<RunRecord> {
-    let mut names: Vec<PathBuf> = std::fs::read_dir(folder)
-        .expect("a folder of runs")
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.file_name().is_some_and(|name| name != "series.json"))
-        .collect();
-    names.sort();
-    let read = |path: &PathBuf| serde_json::from_slice(&std::fs::read(path).expect("a run")).expect("JSON");
-    names.iter().map(read).collect()
 }

@@ -9,6 +9,7 @@ pub mod facts;
 pub mod failing;
 pub mod folder;
 pub mod gdb;
+pub mod kept;
 pub mod postgres;
 pub mod process;
 pub mod running;

@@ -1,19 +1,15 @@
 //! Many hosts and a server: what one machine finds out, a fleet finds out; and nothing is lost or counted twice on the way.
 
-use std::net::TcpListener;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use failsketch_tests::folder::Folder;
 use failsketch_tests::postgres::Postgres;
-use failsketch_tests::process::Finished;
-use failsketch_tests::running::Running;
-use failsketch_tests::{command, process, zoo};
+use failsketch_tests::{process, zoo};
 use serde_json::Value;
 
-/// Many runs, on a machine that does other things too.
-const LONGEST: Duration = Duration::from_secs(240);
+use crate::service::{Server, failsketch, recorded, replay};
+
 /// Sketches that are made before one is taken for wrong: on a busy machine a race may be lost each time, and then there is nothing
 /// to compare with.
 const ATTEMPTS: usize = 8;
@@ -21,12 +17,6 @@ const ATTEMPTS: usize = 8;
 const FLEETS: usize = 5;
 /// Successful runs that there have to be.
 const TO_COMPARE: u64 = 3;
-
-fn failsketch(arguments: &[&str]) -> Finished {
-    let mut command = Command::new(command::binary());
-    command.args(arguments);
-    process::run(&mut command, b"", LONGEST, |_| ())
-}
 
 fn sketch_of(arguments: &[&str]) -> Value {
     let done = failsketch(arguments);
@@ -90,75 +80,8 @@ fn four_hosts_find_it_though_none_sees_everything() {
     is_the_root_cause("mysql-proc-info", "1");
 }
 
-/// A server that can be killed and started again at the same address.
-struct Server {
-    port: u16,
-    store: String,
-    folder: PathBuf,
-    running: Running,
-}
-
-impl Server {
-    fn start(folder: &Folder, store: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        drop(listener);
-        let folder = folder.path().to_owned();
-        Self {
-            running: Self::run(port, store, &folder),
-            port,
-            store: store.to_owned(),
-            folder,
-        }
-    }
-
-    fn run(port: u16, store: &str, folder: &std::path::Path) -> Running {
-        let mut command = Command::new(command::binary());
-        command
-            .args([
-                "serve",
-                "--listen",
-                &format!("127.0.0.1:{port}"),
-                "--store",
-                store,
-                "--objects",
-            ])
-            .arg(folder.join("objects"))
-            .env("RUST_LOG", "warn");
-        let running = Running::start(&mut command);
-        running.stderr_line("failsketch: serving on").unwrap();
-        running
-    }
-
-    fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
-    }
-
-    fn kill_and_start_again(&mut self) {
-        self.running.kill();
-        self.running = Self::run(self.port, &self.store, &self.folder);
-    }
-}
-
-/// Runs of a program that are recorded, to be replayed.
-fn recorded(folder: &Folder) -> String {
-    let kept = folder.path().join("kept").to_str().unwrap().to_owned();
-    let binary = zoo::binary("mysql-proc-info", "O0");
-    let done = failsketch(&["run", "--json", "--keep", &kept, "--", binary.to_str().unwrap()]);
-    assert!(done.status.success(), "{}: {}", done.how(), done.stderr);
-    kept
-}
-
-fn replay(server: &str, kept: &str, agents: &str, runs: &str) -> Running {
-    let mut command = Command::new(command::binary());
-    command.args([
-        "fleet", "--server", server, "--replay", kept, "--agents", agents, "--runs", runs,
-    ]);
-    Running::start(&mut command)
-}
-
 /// The only bug's figures, when the sketch has all runs in it.
-fn counted(server: &str, runs: u64) -> Value {
+pub fn counted(server: &str, runs: u64) -> Value {
     for _ in 0..300 {
         let listed = failsketch(&["bugs", "--server", server]);
         assert!(listed.status.success(), "{}", listed.stderr);
