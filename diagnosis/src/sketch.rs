@@ -339,6 +339,9 @@ pub struct Predictor {
     /// What happened at these statements in a failing run, and in a successful one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub examples: Option<Examples>,
+    /// Runs in which it held, by their numbers.
+    #[serde(default, skip_serializing_if = "RunsBehind::is_empty")]
+    pub runs: RunsBehind,
 }
 
 impl Predictor {
@@ -351,6 +354,23 @@ impl Predictor {
             successful_with: self.successful_with,
             successful: self.successful,
         }
+    }
+}
+
+/// The latest runs in which a predictor held: the last one first, a few of each kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunsBehind {
+    /// Failing ones.
+    pub failing: Vec<u64>,
+    /// Successful ones.
+    pub successful: Vec<u64>,
+}
+
+impl RunsBehind {
+    /// Whether none is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.failing.is_empty() && self.successful.is_empty()
     }
 }
 

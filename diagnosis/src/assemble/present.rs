@@ -111,6 +111,7 @@ pub(super) fn predictor(catalogue: &Catalogue, evidence: &Evidence, ranked: &Ran
         successful_with: counts.successful_with,
         successful: counts.successful,
         examples: None,
+        runs: evidence.behind(predictor),
     }
 }
 

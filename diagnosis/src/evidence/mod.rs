@@ -16,6 +16,7 @@
 //!   watch.
 
 mod acquired;
+mod behind;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use self::behind::Latest;
 use crate::predictor::cycle::Acquired;
 use crate::predictor::extract::{
     Cut, Headless, Observation, Place, Preceded, Values, begins_with, observe, torn_by,
@@ -151,6 +153,9 @@ struct Held {
     with_cut: Tally,
     /// Events after it, summed over the failing runs with it.
     events_after: u64,
+    /// Some of the runs with it.
+    #[serde(default)]
+    latest: Latest,
 }
 
 impl Evidence {
@@ -230,6 +235,7 @@ impl Evidence {
             let (headless, cut) = (is_headless(&predictor), is_cut(&predictor));
             let held = self.held.entry(predictor).or_default();
             held.with.add(failed);
+            held.latest.add(run.number, failed);
             if headless {
                 held.with_headless.add(failed);
             }

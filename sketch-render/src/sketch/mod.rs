@@ -6,7 +6,7 @@
 mod annotations;
 mod columns;
 mod figures;
-mod html;
+pub mod html;
 mod json;
 mod markdown;
 mod names;

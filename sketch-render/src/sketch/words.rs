@@ -68,27 +68,45 @@ impl Phrase {
 /// 212 successful)". What chance may have made is said to be no more than that.
 #[must_use]
 pub fn sentence(sketch: &Sketch) -> Phrase {
+    let (what, Phrase(mut rest)) = headline(sketch);
+    let best = sketch.predictors.first().filter(|best| convinces(best));
+    let between = if best.is_some() { " (" } else { "; " };
+    let mut sentence = what.text(between);
+    sentence.0.append(&mut rest);
+    match best {
+        Some(_) => sentence.text(")"),
+        None => sentence,
+    }
+}
+
+/// The same in two: what happened, and what speaks for it.
+#[must_use]
+pub fn headline(sketch: &Sketch) -> (Phrase, Phrase) {
     let (failing, successful) = (sketch.runs.failing, sketch.runs.successful);
+    let said = |text: String| (failure(sketch), Phrase::default().text(text));
     match (sketch.predictors.first(), failing, successful) {
-        (Some(best), ..) if convinces(best) => predictor(sketch, best).text(format!(" ({})", counts(best))),
-        (_, 0, 0) => failure(sketch).text("; no run was watched"),
-        (_, 0, watched) => failure(sketch).text(format!("; it was not so in {watched} watched runs")),
-        (_, watched, 0) => failure(sketch).text(format!("; so it was in all of {watched} watched runs")),
-        (Some(best), ..) => {
-            let mut phrase = failure(sketch).text(format!(
-                "; nothing clearly separates the {failing} failing from the {successful} successful runs yet, at best this: "
-            ));
-            phrase.0.extend(predictor(sketch, best).0);
-            phrase.text(format!(" ({})", counts(best)))
+        (Some(best), ..) if convinces(best) => {
+            (predictor(sketch, best), Phrase::default().text(counts(best)))
         }
-        (None, ..) => failure(sketch).text(format!(
-            "; nothing separates the {failing} failing from the {successful} successful runs yet"
+        (_, 0, 0) => said("no run was watched".to_owned()),
+        (_, 0, watched) => said(format!("it was not so in {watched} watched runs")),
+        (_, watched, 0) => said(format!("so it was in all of {watched} watched runs")),
+        (Some(best), ..) => {
+            let (what, mut rest) = said(format!(
+                "nothing clearly separates the {failing} failing from the {successful} successful runs yet, at best this: "
+            ));
+            rest.0.extend(predictor(sketch, best).0);
+            (what, rest.text(format!(" ({})", counts(best))))
+        }
+        (None, ..) => said(format!(
+            "nothing separates the {failing} failing from the {successful} successful runs yet"
         )),
     }
 }
 
 /// Whether a predictor is more than chance may make of so few runs. Threads that wait for one another need no comparison.
-fn convinces(predictor: &Predictor) -> bool {
+#[must_use]
+pub fn convinces(predictor: &Predictor) -> bool {
     predictor.pattern.as_deref() == Some(DEADLOCK) || predictor.counts().convince()
 }
 
@@ -296,7 +314,7 @@ fn actors(predictor: &Predictor) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use diagnosis::sketch::{Failure, Runs, StatementRef};
+    use diagnosis::sketch::{Failure, Runs, RunsBehind, StatementRef};
 
     /// A sketch whose best predictor held in so many of the failing and of the successful runs.
     fn sketch(pattern: &str, failing: (u64, u64), successful: (u64, u64)) -> Sketch {
@@ -323,6 +341,7 @@ mod tests {
             successful_with: successful.0,
             successful: successful.1,
             examples: None,
+            runs: RunsBehind::default(),
         };
         Sketch {
             failure: Failure {

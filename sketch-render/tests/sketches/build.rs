@@ -2,8 +2,8 @@
 
 use diagnosis::run::AccessKind;
 use diagnosis::sketch::{
-    Backends, Evidence, Failure, Predictor, PredictorKind, PredictorStatement, ProgramRef, Runs, Sketch,
-    Source, StatementRef, Step, Thread, VERSION, Value,
+    Backends, Evidence, Failure, Predictor, PredictorKind, PredictorStatement, ProgramRef, Runs, RunsBehind,
+    Sketch, Source, StatementRef, Step, Thread, VERSION, Value,
 };
 
 /// A source file with the lines that a sketch is about.
@@ -148,6 +148,7 @@ pub fn predictor(rank: u32, kind: PredictorKind, pattern: &str, variable: &str, 
         successful_with,
         successful,
         examples: None,
+        runs: RunsBehind::default(),
     }
 }
 

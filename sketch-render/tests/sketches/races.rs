@@ -1,7 +1,9 @@
 //! Races, a deadlock and a branch.
 
 use diagnosis::run::AccessKind::{Read, ReadWrite, Write};
-use diagnosis::sketch::{Evidence, Examples, Frame, Predictor, PredictorKind, Sketch, SourceExcerpt, Step};
+use diagnosis::sketch::{
+    Evidence, Examples, Frame, Predictor, PredictorKind, RunsBehind, Sketch, SourceExcerpt, Step,
+};
 
 use super::build::{File, StepExt as _, by, number, numbered, predictor, sketch, step, text};
 
@@ -42,6 +44,10 @@ pub fn order() -> Sketch {
                 clear.clone(),
             ],
         }),
+        runs: RunsBehind {
+            failing: vec![229, 221, 198],
+            successful: Vec::new(),
+        },
         ..predictor(1, PredictorKind::Order, "WR", "q->mut", [17, 0])
     };
     let second = Predictor {

@@ -167,7 +167,9 @@ fn row(
         out.push_str("</td>");
     }
     let mut effect = effect(step, variable);
-    if let (Some(why), Some(distance)) = (step.why.filter(|_| !step.failing), step.distance) {
+    // Where runs were watched, what a step did says more than why it was looked at.
+    let why = step.why.filter(|_| view::is_static(sketch) && !step.failing);
+    if let (Some(why), Some(distance)) = (why, step.distance) {
         let _ = write!(
             effect,
             "<span class=\"soft\">{}, distance {distance}</span>",

@@ -9,18 +9,20 @@ mod values;
 
 use std::fmt::Write as _;
 
-use diagnosis::sketch::Sketch;
+use diagnosis::sketch::{Predictor, Sketch};
 
 use self::markup::{escaped, phrase};
 use super::names::short;
 use super::{view, words};
 use crate::text::{base_name, plain_start};
 
-const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
+/// What the parts look like.
+pub const STYLE: &str = include_str!("page.css");
+/// What adds arrows and ways to follow things. Told that the parts were replaced (an event `sketch` of the document), it begins anew.
+pub const SCRIPT: &str = include_str!("page.js");
 /// SHA-256 of the style and the script in base64; a test compares them with what Python says.
-pub(crate) const STYLE_HASH: &str = "tCOwXnac4Gz8WLGk2GOrtX77WlIh3AuRIGNhjZ2gVNo=";
-pub(crate) const SCRIPT_HASH: &str = "Ad99HOgozTfFG23wbvqvDhmpx/iu/Zt2z6Yk+0pAkME=";
+pub(crate) const STYLE_HASH: &str = "L/Par+3Bgnotsg2yPmh8MeXhf0Fn77zsHbMoR7BB5nE=";
+pub(crate) const SCRIPT_HASH: &str = "d1n5h6JewzLo3Owh8uXM4m3lia2i2NR0JvqurDfh3Fc=";
 
 /// Notes and messages may come from elsewhere.
 const LONGEST_NOTE: usize = 2000;
@@ -31,11 +33,14 @@ pub fn html(sketch: &Sketch) -> String {
     let mut out = String::with_capacity(64 << 10);
     head(&mut out, sketch);
     out.push_str("<body>\n<header>\n");
-    heading(&mut out, sketch);
+    let _ = writeln!(out, "<h1>{}</h1>", sentence(sketch));
+    failure(&mut out, sketch);
+    facts(&mut out, sketch);
     out.push_str("</header>\n<main>\n");
     missing(&mut out, sketch);
     lanes::section(&mut out, sketch);
-    predictors::sections(&mut out, sketch);
+    predictors::sides_section(&mut out, sketch);
+    predictors::table_section(&mut out, sketch, &|_| None);
     values::section(&mut out, sketch);
     sources::section(&mut out, sketch);
     sources::stacks(&mut out, sketch);
@@ -47,33 +52,84 @@ pub fn html(sketch: &Sketch) -> String {
     out
 }
 
+/// The parts of the page as markup, for pages that have more to say. Each is empty where there is nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// What happened, for a heading.
+    pub sentence: String,
+    /// How and where it failed, in paragraphs.
+    pub failure: String,
+    /// What is missing.
+    pub missing: String,
+    /// The lanes.
+    pub lanes: String,
+    /// A failing and a successful run beside one another.
+    pub sides: String,
+    /// The table of predictors.
+    pub predictors: String,
+    /// The history of each variable.
+    pub values: String,
+    /// Source text.
+    pub sources: String,
+    /// Stacks.
+    pub stacks: String,
+}
+
+/// The parts of a sketch's page; `runs` gives the address of a page about the runs behind a predictor.
+#[must_use]
+pub fn parts(sketch: &Sketch, runs: &dyn Fn(&Predictor) -> Option<String>) -> Parts {
+    let part = |write: &dyn Fn(&mut String)| {
+        let mut out = String::new();
+        write(&mut out);
+        out
+    };
+    Parts {
+        sentence: sentence(sketch),
+        failure: part(&|out| failure(out, sketch)),
+        missing: part(&|out| missing(out, sketch)),
+        lanes: part(&|out| lanes::section(out, sketch)),
+        sides: part(&|out| predictors::sides_section(out, sketch)),
+        predictors: part(&|out| predictors::table_section(out, sketch, runs)),
+        values: part(&|out| values::section(out, sketch)),
+        sources: part(&|out| sources::section(out, sketch)),
+        stacks: part(&|out| sources::stacks(out, sketch)),
+    }
+}
+
+/// What the page lets a browser do: as a header, for whoever serves it.
+#[must_use]
+pub fn policy() -> String {
+    format!(
+        "default-src 'none'; style-src 'sha256-{STYLE_HASH}'; script-src 'sha256-{SCRIPT_HASH}'; base-uri 'none'; \
+         form-action 'none'"
+    )
+}
+
+/// A sentence with its code as code, as markup.
+#[must_use]
+pub fn phrased(sentence: &words::Phrase) -> String {
+    phrase(sentence)
+}
+
 fn head(out: &mut String, sketch: &Sketch) {
     let title = escaped(&plain_start(&words::sentence(sketch).plain(), 200));
     let _ = write!(
         out,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-{STYLE_HASH}'; \
-         script-src 'sha256-{SCRIPT_HASH}'; base-uri 'none'; form-action 'none'\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"referrer\" content=\"no-referrer\">\n\
-         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n"
+         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n",
+        policy()
     );
 }
 
-fn heading(out: &mut String, sketch: &Sketch) {
-    match sketch.predictors.first() {
-        Some(best) => {
-            let what = phrase(&words::predictor(sketch, best));
-            let _ = writeln!(
-                out,
-                "<h1>{what} <span class=\"count\">({})</span></h1>",
-                words::counts(best)
-            );
-        }
-        None => {
-            let _ = writeln!(out, "<h1>{}</h1>", phrase(&words::sentence(sketch)));
-        }
-    }
+fn sentence(sketch: &Sketch) -> String {
+    let (what, rest) = words::headline(sketch);
+    format!("{} <span class=\"count\">{}</span>", phrase(&what), phrase(&rest))
+}
+
+fn failure(out: &mut String, sketch: &Sketch) {
     let _ = write!(
         out,
         "<p><span class=\"fail\">{}</span>",
@@ -98,7 +154,6 @@ fn heading(out: &mut String, sketch: &Sketch) {
         let text = plain_start(message, LONGEST_NOTE);
         let _ = writeln!(out, "<p class=\"message mono\">{}</p>", escaped(&text));
     }
-    facts(out, sketch);
 }
 
 fn facts(out: &mut String, sketch: &Sketch) {

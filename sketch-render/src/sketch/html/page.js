@@ -1,15 +1,12 @@
 "use strict";
 (() => {
   const $ = (q, at = document) => [...at.querySelectorAll(q)];
-  const table = document.querySelector(".lanes");
-  if (!table) return;
-  const rows = $("tr[data-n]", table);
-  const now = document.querySelector(".now");
-  const prefix = document.getElementById("prefix");
-  const pattern = (table.dataset.pattern || "").split(" ").filter(Boolean);
-  const row = (n) => document.getElementById("n" + n);
-  const shown = (r) => r.offsetParent !== null || r.getClientRects().length > 0;
+  const NS = "http://www.w3.org/2000/svg";
+  // The sketch that is shown. A page may put another one in its place.
+  let table, rows, now, prefix, pattern, svg;
   let pinned = null;
+  const row = (n) => document.getElementById("n" + n);
+  const shown = (r) => r.getClientRects().length > 0;
 
   // What is followed: every step of one variable (v) or one thread (t).
   const mark = (what) => {
@@ -48,24 +45,6 @@
     return row(pattern[(at + 1) % pattern.length]);
   };
 
-  table.addEventListener("mouseover", (e) => {
-    const r = e.target.closest("tr[data-n]");
-    if (!pinned) mark(r && r.dataset.v ? ["v", r.dataset.v] : null);
-  });
-  table.addEventListener("mouseleave", () => mark(pinned));
-  table.addEventListener("focusin", (e) => {
-    const r = e.target.closest("tr[data-n]");
-    if (r && !pinned) mark(r.dataset.v ? ["v", r.dataset.v] : null);
-  });
-  document.addEventListener("click", (e) => {
-    const follow = e.target.closest(".follow");
-    if (follow) pin([follow.dataset.k, follow.dataset.i], follow.textContent);
-    const jump = e.target.closest("a[data-to]");
-    if (jump) { e.preventDefault(); go(row(jump.dataset.to)); }
-    const source = e.target.closest("a[data-src]");
-    if (source) { e.preventDefault(); context(source); }
-  });
-
   // Source lines around a statement, below it; a second time takes them away.
   const context = (link) => {
     const step = link.closest(".step");
@@ -75,6 +54,7 @@
     if (!line) return;
     const pre = document.createElement("pre");
     pre.className = "src context";
+    pre.tabIndex = 0;
     const all = [...line.parentNode.children];
     const at = all.indexOf(line);
     for (const near of all.slice(Math.max(0, at - 4), at + 5)) {
@@ -87,8 +67,44 @@
     draw();
   };
 
+  // Sorts by a column; figures begin with the largest, but for the first one, which is a rank.
+  const sort = (head) => {
+    const grid = head.closest("table");
+    const heads = $("th", head.parentNode);
+    const at = heads.indexOf(head);
+    const body = grid.tBodies[0];
+    const key = (r) => {
+      const cell = r.cells[at];
+      return cell.dataset.s === undefined ? cell.textContent : Number(cell.dataset.s);
+    };
+    const list = [...body.rows];
+    const figures = typeof key(list[0]) === "number";
+    const was = head.getAttribute("aria-sort");
+    const down = was === "none" ? figures && at > 0 : was === "ascending";
+    for (const other of heads) other.setAttribute("aria-sort", "none");
+    head.setAttribute("aria-sort", down ? "descending" : "ascending");
+    list.sort((a, b) => {
+      const [x, y] = [key(a), key(b)];
+      const order = figures ? x - y : x.localeCompare(y);
+      return (down ? -order : order) || Number(a.cells[0].dataset.s) - Number(b.cells[0].dataset.s);
+    });
+    body.append(...list);
+  };
+
+  document.addEventListener("click", (e) => {
+    const head = e.target.closest(".sort");
+    if (head) sort(head.parentNode);
+    if (!table) return;
+    const follow = e.target.closest(".follow");
+    if (follow) pin([follow.dataset.k, follow.dataset.i], follow.textContent);
+    const jump = e.target.closest("a[data-to]");
+    if (jump) { e.preventDefault(); go(row(jump.dataset.to)); }
+    const source = e.target.closest("a[data-src]");
+    if (source) { e.preventDefault(); context(source); }
+  });
+
   document.addEventListener("keydown", (e) => {
-    if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, summary")) return;
+    if (!table || e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, select, textarea, summary, dialog, [popover]")) return;
     const here = current();
     const keys = {
       j: () => go(next(1)), k: () => go(next(-1)),
@@ -103,17 +119,13 @@
     };
     const act = keys[e.key];
     if (!act || (e.key.startsWith("Arrow") && !here)) return;
-    e.preventDefault();
+    if (e.key !== "Escape") e.preventDefault();
     act();
   });
 
   // Arrows between the steps of the best pattern. A path leaves a box at the side where the next one is.
-  const NS = "http://www.w3.org/2000/svg";
-  const svg = document.createElementNS(NS, "svg");
-  svg.setAttribute("class", "arrows");
-  svg.setAttribute("aria-hidden", "true");
-  table.parentNode.append(svg);
   const draw = () => {
+    if (!table) return;
     svg.replaceChildren();
     const frame = table.parentNode.getBoundingClientRect();
     const left = frame.left - table.parentNode.scrollLeft;
@@ -156,9 +168,44 @@
       svg.append(path, tip);
     }
   };
-  draw();
-  new ResizeObserver(draw).observe(table);
-  if (prefix) prefix.addEventListener("change", draw);
+  const resized = new ResizeObserver(() => draw());
   addEventListener("beforeprint", draw);
+
+  const begin = () => {
+    for (const head of $(".sortable th")) {
+      if (head.querySelector(".sort")) continue;
+      const button = document.createElement("button");
+      button.className = "sort";
+      button.append(...head.childNodes);
+      head.append(button);
+      head.setAttribute("aria-sort", "none");
+    }
+    resized.disconnect();
+    pinned = null;
+    table = document.querySelector(".lanes");
+    if (!table) return;
+    rows = $("tr[data-n]", table);
+    now = document.querySelector(".now");
+    prefix = document.getElementById("prefix");
+    pattern = (table.dataset.pattern || "").split(" ").filter(Boolean);
+    table.addEventListener("mouseover", (e) => {
+      const r = e.target.closest("tr[data-n]");
+      if (!pinned) mark(r && r.dataset.v ? ["v", r.dataset.v] : null);
+    });
+    table.addEventListener("mouseleave", () => mark(pinned));
+    table.addEventListener("focusin", (e) => {
+      const r = e.target.closest("tr[data-n]");
+      if (r && !pinned) mark(r.dataset.v ? ["v", r.dataset.v] : null);
+    });
+    if (prefix) prefix.addEventListener("change", draw);
+    svg = document.createElementNS(NS, "svg");
+    svg.setAttribute("class", "arrows");
+    svg.setAttribute("aria-hidden", "true");
+    table.parentNode.append(svg);
+    draw();
+    resized.observe(table);
+  };
+  begin();
+  document.addEventListener("sketch", begin);
   document.documentElement.dataset.ready = "1";
 })();

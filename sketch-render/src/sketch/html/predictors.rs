@@ -9,16 +9,17 @@ use super::markup::{effect, escaped, name, phrase, place};
 use crate::sketch::figures::{interval, kind};
 use crate::sketch::{view, words};
 
-/// Predictors shown at once.
+/// Predictors shown at once, and a few more where there are no others.
 const FIRST: usize = 8;
+const FEW: usize = 4;
 /// Predictors shown when asked for.
-const MOST: usize = 50;
+const MOST: usize = 58;
 /// Steps of an example.
 const MOST_STEPS: usize = 20;
 /// Units of the whole of a meter.
 const WHOLE: u64 = 1000;
 
-pub(super) fn sections(out: &mut String, sketch: &Sketch) {
+pub(super) fn sides_section(out: &mut String, sketch: &Sketch) {
     if sketch.predictors.is_empty() {
         return;
     }
@@ -34,7 +35,6 @@ pub(super) fn sections(out: &mut String, sketch: &Sketch) {
         }
     }
     out.push_str("</section>\n");
-    table(out, sketch);
 }
 
 fn sides(out: &mut String, sketch: &Sketch, predictor: &Predictor) {
@@ -111,58 +111,71 @@ fn role<'s>(sketch: &'s Sketch, predictor: &'s Predictor, step: &Step) -> &'s st
     }
 }
 
-fn table(out: &mut String, sketch: &Sketch) {
+/// The table of all predictors; `runs` gives the address of a page about the runs behind one.
+pub(super) fn table_section(out: &mut String, sketch: &Sketch, runs: &dyn Fn(&Predictor) -> Option<String>) {
+    if sketch.predictors.is_empty() {
+        return;
+    }
     out.push_str("<section>\n<h2>What separates them, best first</h2>\n");
-    let (first, rest) = sketch.predictors.split_at(sketch.predictors.len().min(FIRST));
-    rows(out, sketch, first);
-    if !rest.is_empty() {
+    let shown = sketch.predictors.get(..MOST).unwrap_or(&sketch.predictors);
+    // For a few more it takes no switch.
+    let first = if shown.len() > FIRST + FEW {
+        FIRST
+    } else {
+        shown.len()
+    };
+    let weaker = shown.len() - first;
+    if weaker > 0 {
         let _ = writeln!(
             out,
-            "<details><summary>{} more, weaker ones</summary>",
-            rest.len()
+            "<p><label><input type=\"checkbox\" id=\"weaker\"> show {weaker} weaker ones</label></p>"
         );
-        rows(out, sketch, rest.get(..MOST).unwrap_or(rest));
-        let left = rest.len().saturating_sub(MOST);
-        if left > 0 {
-            let _ = writeln!(out, "<p class=\"soft\">{left} more are in the JSON</p>");
-        }
-        out.push_str("</details>\n");
     }
-    out.push_str("</section>\n");
-}
-
-fn rows(out: &mut String, sketch: &Sketch, predictors: &[Predictor]) {
     out.push_str(
-        "<table class=\"grid\"><thead><tr>\
+        "<table class=\"grid sortable\"><thead><tr>\
          <th scope=\"col\">#</th><th scope=\"col\">kind</th><th scope=\"col\">what</th><th scope=\"col\">failing</th>\
          <th scope=\"col\">successful</th><th scope=\"col\">F</th><th scope=\"col\">precision (95 %)</th>\
          <th scope=\"col\">recall (95 %)</th></tr></thead><tbody>\n",
     );
-    for predictor in predictors {
-        let class = if predictor.rank == 1 {
-            " class=\"best\""
-        } else {
-            ""
-        };
-        let _ = writeln!(
-            out,
-            "<tr{class}><td class=\"num\">{}</td><td class=\"kind\">{}</td><td>{}</td>\
-             <td class=\"num\" data-h=\"failing\">{} of {}</td><td class=\"num\" data-h=\"successful\">{} of {}</td>\
-             <td class=\"num\" data-h=\"F\">{:.2}</td><td class=\"num\" data-h=\"precision\">{:.2} <span class=\"soft\">{}</span></td>\
-             <td class=\"num\" data-h=\"recall\">{:.2} <span class=\"soft\">{}</span></td></tr>",
-            predictor.rank,
-            escaped(&kind(predictor)),
-            phrase(&words::predictor(sketch, predictor)),
-            predictor.failing_with,
-            predictor.failing,
-            predictor.successful_with,
-            predictor.successful,
-            predictor.f,
-            predictor.precision,
-            interval(predictor.precision_interval),
-            predictor.recall,
-            interval(predictor.recall_interval)
-        );
+    for (at, predictor) in shown.iter().enumerate() {
+        row(out, sketch, predictor, at >= first, runs(predictor));
     }
     out.push_str("</tbody></table>\n");
+    let left = sketch.predictors.len().saturating_sub(MOST);
+    if left > 0 {
+        let _ = writeln!(out, "<p class=\"soft\">{left} more are in the JSON</p>");
+    }
+    out.push_str("</section>\n");
+}
+
+/// `data-s` is what a row is sorted by.
+fn row(out: &mut String, sketch: &Sketch, predictor: &Predictor, weaker: bool, runs: Option<String>) {
+    let class = match (predictor.rank, weaker) {
+        (1, _) => " class=\"best\"",
+        (_, true) => " class=\"weaker\"",
+        _ => "",
+    };
+    let runs = runs.map(|address| format!(" <a class=\"runs\" href=\"{}\">runs</a>", escaped(&address)));
+    let _ = writeln!(
+        out,
+        "<tr{class}><td class=\"num\" data-s=\"{0}\">{0}</td><td class=\"kind\">{1}</td><td>{2}{3}</td>\
+         <td class=\"num\" data-h=\"failing\" data-s=\"{4}\">{4} of {5}</td>\
+         <td class=\"num\" data-h=\"successful\" data-s=\"{6}\">{6} of {7}</td>\
+         <td class=\"num\" data-h=\"F\" data-s=\"{8}\">{8:.2}</td>\
+         <td class=\"num\" data-h=\"precision\" data-s=\"{9}\">{9:.2} <span class=\"soft\">{10}</span></td>\
+         <td class=\"num\" data-h=\"recall\" data-s=\"{11}\">{11:.2} <span class=\"soft\">{12}</span></td></tr>",
+        predictor.rank,
+        escaped(&kind(predictor)),
+        phrase(&words::predictor(sketch, predictor)),
+        runs.unwrap_or_default(),
+        predictor.failing_with,
+        predictor.failing,
+        predictor.successful_with,
+        predictor.successful,
+        predictor.f,
+        predictor.precision,
+        interval(predictor.precision_interval),
+        predictor.recall,
+        interval(predictor.recall_interval)
+    );
 }

@@ -57,7 +57,7 @@ pub(super) fn section(out: &mut String, sketch: &Sketch) {
         let file = plain_start(base_name(&excerpt.file), 100);
         let _ = write!(
             out,
-            "<details open><summary title=\"{}\">{}</summary>\n<pre class=\"src\">",
+            "<details open><summary title=\"{}\">{}</summary>\n<pre class=\"src\" tabindex=\"0\">",
             escaped(&plain_start(&excerpt.file, 1000)),
             escaped(&file)
         );

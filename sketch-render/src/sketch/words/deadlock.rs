@@ -59,7 +59,7 @@ fn kinds(statements: &[PredictorStatement]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use diagnosis::sketch::{PredictorKind, StatementRef};
+    use diagnosis::sketch::{PredictorKind, RunsBehind, StatementRef};
 
     fn predictor(predicate: Option<&str>, roles: &[&str]) -> Predictor {
         let by = |role: &&str| PredictorStatement {
@@ -85,6 +85,7 @@ mod tests {
             successful_with: 0,
             successful: 0,
             examples: None,
+            runs: RunsBehind::default(),
         }
     }
 
