@@ -12,9 +12,10 @@ use diagnosis::sketch::Sketch;
 use failure::{Likeness, Report};
 use program::Program;
 use serde::{Deserialize, Serialize};
-use sketch_render::sketch::words;
+use sketch_render::sketch::{view, words};
 use watchpoint::Mode;
 
+use super::course::{Belief, Course};
 use super::growth::Growth;
 use super::{DeskError, Means, Planned, Shelf};
 use crate::json;
@@ -38,6 +39,8 @@ pub struct Summary {
     pub stopped: Option<String>,
     /// The best predictor in words.
     pub best: Option<String>,
+    /// It is more than chance may have made of so few runs.
+    pub clear: bool,
     /// Records that could not be read.
     pub unread: u64,
 }
@@ -66,6 +69,8 @@ pub(super) struct Held<'p, 'a> {
     forgotten: u64,
     growth: Growth,
     is_derived: bool,
+    course: Course,
+    belief: Belief,
 }
 
 impl<'p, 'a> Held<'p, 'a> {
@@ -86,6 +91,8 @@ impl<'p, 'a> Held<'p, 'a> {
             forgotten: 0,
             growth: Growth::default(),
             is_derived: false,
+            course: Course::default(),
+            belief: Belief::default(),
         })
     }
 
@@ -172,13 +179,17 @@ impl<'p, 'a> Held<'p, 'a> {
         Ok(())
     }
 
-    fn take(&mut self, record: RunRecord, run: StoredRun, new: &mut New) {
+    fn take(&mut self, mut record: RunRecord, run: StoredRun, new: &mut New) {
         // The plan is made again as it was, so that what a run joined is joined again.
         self.inquiry.assignment(record.number);
+        // From here on it goes by its place in the log: servers give numbers of plans out apart from one another.
+        record.number = run.seq;
         let before = self.inquiry.size();
         let taken = self.inquiry.take(&record);
         let more = self.inquiry.size().saturating_sub(before);
         self.growth.add(&run.host, more);
+        self.course
+            .note(&mut self.belief, &taken, &record, &run, &self.inquiry);
         let late = may_be_late(&record, self.inquiry.is_deadlock());
         if let (Taken::OtherFailure(_), RunEnd::Failed(report)) = (&taken, record.end) {
             let seen = FailureSeen {
@@ -218,6 +229,7 @@ impl<'p, 'a> Held<'p, 'a> {
             recurrences: sketch.runs.recurrences,
             stopped,
             best: in_words(&sketch),
+            clear: sketch.predictors.first().is_some_and(words::convinces),
             unread: self.unread,
         };
         Derived {
@@ -226,6 +238,8 @@ impl<'p, 'a> Held<'p, 'a> {
             // A sketch has nothing that cannot be written.
             sketch: Bytes::from(sketch_render::sketch::json(&sketch).unwrap_or_default()),
             summary: json(&summary),
+            course: Some(json(&self.course)),
+            words: found_by(&sketch),
         }
     }
 }
@@ -233,6 +247,34 @@ impl<'p, 'a> Held<'p, 'a> {
 fn in_words(sketch: &Sketch) -> Option<String> {
     let best = sketch.predictors.first()?;
     Some(words::predictor(sketch, best).plain())
+}
+
+/// Characters that a search looks through.
+const LONGEST_WORDS: usize = 2000;
+
+/// What people look for when they look for this bug: its sentence, where it failed, the best predictors' places, its build.
+fn found_by(sketch: &Sketch) -> String {
+    let mut words = words::sentence(sketch).plain();
+    let best = sketch.predictors.iter().take(3);
+    let places = best.flat_map(|predictor| &predictor.statements);
+    let places = places.map(|place| &place.statement);
+    for place in sketch.failure.statement.iter().chain(places) {
+        words.push(' ');
+        words.push_str(&view::position(place, 200));
+    }
+    for more in [&sketch.program.build_id, &sketch.failure.message]
+        .into_iter()
+        .flatten()
+    {
+        words.push(' ');
+        words.push_str(more);
+    }
+    // A database takes no zero bytes for text.
+    words
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(LONGEST_WORDS)
+        .collect()
 }
 
 /// What a run did; `None` when that cannot be read.

@@ -4,10 +4,11 @@
 //! each case: another server's desk gets the same sketch from the same log, and so does this one after a restart.
 //!
 //! - [`files`]: the program, from what hosts uploaded
-//! - [`held`]: one case, and what its log says; [`growth`]: how much that may be
+//! - [`held`]: one case, and what its log says; [`growth`]: how much that may be; [`course`]: how it was found out
 //! - [`worker`]: the thread that has them all
 //! - [`room`]: all desks of a server
 
+mod course;
 mod files;
 mod growth;
 mod held;
@@ -30,6 +31,7 @@ use tracee::files::ProgramError;
 use crate::store::model::BugId;
 use crate::store::objects::Objects;
 use crate::store::{Store, StoreError};
+pub use course::{Course, Share, Turn};
 pub use held::Summary;
 pub use room::Room;
 use worker::{Worker, refuse};

@@ -21,8 +21,8 @@ use thiserror::Error;
 use tonic::async_trait;
 
 use model::{
-    Appended, Audit, BugId, BugRow, Case, CaseRow, Derived, FailureSeen, HostRow, ModuleRow, NewCase, NewRun,
-    Retention, Retired, State, StoredRun,
+    Appended, Audit, BugId, BugRow, Case, CaseRow, Derived, FailureSeen, HostRow, HourOf, ModuleRow, NewCase,
+    NewRun, Overview, Retention, Retired, RunRow, State, StoredRun,
 };
 
 /// Why the store did not do what it was asked for.
@@ -114,6 +114,21 @@ pub trait Store: Send + Sync + 'static {
     /// Forgets what is older, or more, than is to be kept. Says what is gone; objects are the caller's to remove. The ids of
     /// runs stay as long as their bug, so that none is counted twice.
     async fn retire(&self, retention: Retention, now: u64) -> Result<Retired, StoreError>;
+    /// Bugs with these words in what they are found by, the last seen first, with how the search stands.
+    async fn overview(&self, words: &[String], most: u32) -> Result<Vec<Overview>, StoreError>;
+    /// One bug of these.
+    async fn overview_of(&self, bug: &BugId) -> Result<Option<Overview>, StoreError>;
+    /// Failures of bugs by the hour, from one on.
+    async fn trend(&self, bugs: &[BugId], from_hour: u64) -> Result<Vec<HourOf>, StoreError>;
+    /// How many hosts reported on each of some bugs.
+    async fn reporters(&self, bugs: &[BugId]) -> Result<Vec<(BugId, u64)>, StoreError>;
+    /// Hosts by their ids, as far as they are known.
+    async fn hosts_named(&self, ids: &[String]) -> Result<Vec<HostRow>, StoreError>;
+    /// Entries of a log by their numbers, without what they say.
+    async fn runs_numbered(&self, case: &Case, seqs: &[u64]) -> Result<Vec<RunRow>, StoreError>;
+    /// Who steered a bug, the latest first.
+    async fn audit_of(&self, bug: &BugId, most: u32) -> Result<Vec<Audit>, StoreError>;
+
     /// Whether the store answers.
     async fn ping(&self) -> Result<(), StoreError>;
 }

@@ -49,6 +49,19 @@ pub enum State {
     Regressed(BuildId),
 }
 
+impl State {
+    /// As the store writes it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Tracking => "tracking",
+            Self::Stopped => "stopped",
+            Self::Fixed(_) => "fixed",
+            Self::Regressed(_) => "regressed",
+        }
+    }
+}
+
 /// A host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostRow {
@@ -192,6 +205,67 @@ pub struct Derived {
     pub sketch: Bytes,
     /// How the search stands, as JSON.
     pub summary: Bytes,
+    /// How it went, as JSON; nothing if that was derived before anybody wrote it down.
+    pub course: Option<Bytes>,
+    /// What the bug is found by, besides its program and its signature.
+    pub words: String,
+}
+
+/// A bug as lists have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overview {
+    /// Which one.
+    pub id: BugId,
+    /// The program's name.
+    pub program: String,
+    /// The signature in words.
+    pub signature: String,
+    /// What is done about it.
+    pub state: State,
+    /// How often somebody asked for twice as many statements.
+    pub widened: u32,
+    /// First failure, in seconds since 1970.
+    pub first_seen: u64,
+    /// Last failure.
+    pub last_seen: u64,
+    /// Failures that were reported, tracked or not.
+    pub failures: u64,
+    /// Tracked runs.
+    pub runs: u64,
+    /// Builds that it was seen in.
+    pub builds: u64,
+    /// The build that it was active in last.
+    pub build: BuildId,
+    /// The last entry that the sketch of that build knows.
+    pub seq: u64,
+    /// How the search stands in it, as JSON, if there is anything.
+    pub summary: Option<Bytes>,
+}
+
+/// Failures of a bug in one hour.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HourOf {
+    /// Which bug.
+    pub bug: BugId,
+    /// The hour, counted from 1970.
+    pub hour: u64,
+    /// How many.
+    pub failures: u64,
+}
+
+/// An entry of a log without what it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunRow {
+    /// Its number, from 1.
+    pub seq: u64,
+    /// The reporter's id for it.
+    pub id: String,
+    /// The host.
+    pub host: String,
+    /// When it came.
+    pub at: u64,
+    /// Its record is still there.
+    pub is_kept: bool,
 }
 
 /// Somebody steered.

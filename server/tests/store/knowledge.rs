@@ -24,6 +24,8 @@ fn derived(widened: u32, seq: u64) -> Derived {
         widened,
         sketch: format!("sketch {widened} {seq}").into(),
         summary: "{}".into(),
+        course: Some("[]".into()),
+        words: "queue_take".to_owned(),
     }
 }
 

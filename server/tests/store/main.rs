@@ -4,5 +4,6 @@ mod crashes;
 mod knowledge;
 mod logs;
 mod orders;
+mod pages;
 mod place;
 mod versions;

@@ -10,6 +10,7 @@ use sqlx::AnyConnection;
 use sqlx::{Connection as _, Row as _};
 
 use super::connect::Dialect;
+use super::pages::{HOUR, count_in_trend};
 use super::rows::{IN_64, int, sixty_four, unsigned};
 use crate::store::model::{Appended, Case, NewRun};
 use crate::store::{Body, StoreError};
@@ -88,6 +89,9 @@ async fn attempt(
             transaction.rollback().await?;
             return Ok(None);
         }
+        for (hour, failures) in failures_by_hour(&fresh) {
+            count_in_trend(&mut transaction, number, hour, failures).await?;
+        }
         for (place, entry) in (first..).zip(&fresh) {
             if let Ok(answer) = &mut answers[entry.call] {
                 answer[entry.index] = Appended::Stored(unsigned(place)?);
@@ -132,6 +136,14 @@ fn first_of_each_id<'a>(calls: &'a [Call], of_case: &[usize]) -> Vec<Entry<'a>> 
         runs.map(move |(index, run)| Entry { call, index, run })
     });
     runs.filter(|entry| ids.insert(entry.run.id.as_str())).collect()
+}
+
+fn failures_by_hour(fresh: &[Entry<'_>]) -> BTreeMap<u64, u64> {
+    let mut hours = BTreeMap::new();
+    for run in fresh.iter().map(|entry| entry.run).filter(|run| run.failed) {
+        *hours.entry(run.at / HOUR).or_default() += 1;
+    }
+    hours
 }
 
 /// Takes numbers for entries: the case's own number and the last of theirs, if there is such a case. Its row is ours until the commit.

@@ -6,6 +6,7 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::append::note_reporter;
+use super::pages::{HOUR, count_in_trend};
 use super::rows::{bytes, count, int, state, state_columns, widened};
 use super::{SqlStore, Writing};
 use crate::store::model::{BugId, Case, CaseRow, Derived, FailureSeen, NewCase, State, StoredRun};
@@ -118,10 +119,10 @@ impl SqlStore {
     pub(super) async fn keep_derived(&self, case: &Case, derived: &Derived) -> Result<bool, StoreError> {
         let mut writing = self.write().await?;
         let kept = sqlx::query(
-            "INSERT INTO derived (case_number, seq, widened, sketch, summary) \
-             SELECT number, $3, $4, $5, $6 FROM cases WHERE bug = $1 AND build = $2 \
+            "INSERT INTO derived (case_number, seq, widened, sketch, summary, course, words) \
+             SELECT number, $3, $4, $5, $6, $7, $8 FROM cases WHERE bug = $1 AND build = $2 \
              ON CONFLICT (case_number) DO UPDATE SET seq = excluded.seq, widened = excluded.widened, \
-             sketch = excluded.sketch, summary = excluded.summary \
+             sketch = excluded.sketch, summary = excluded.summary, course = excluded.course, words = excluded.words \
              WHERE (excluded.widened, excluded.seq) > (derived.widened, derived.seq)",
         )
         .bind(case.bug.0.as_str())
@@ -130,6 +131,8 @@ impl SqlStore {
         .bind(i64::from(derived.widened))
         .bind(&derived.sketch[..])
         .bind(&derived.summary[..])
+        .bind(derived.course.as_deref())
+        .bind(derived.words.as_str())
         .execute(&mut *writing)
         .await?;
         writing.commit().await?;
@@ -138,7 +141,7 @@ impl SqlStore {
 
     pub(super) async fn read_derived(&self, case: &Case) -> Result<Option<Derived>, StoreError> {
         let row = sqlx::query(
-            "SELECT seq, widened, sketch, summary FROM derived \
+            "SELECT seq, widened, sketch, summary, course, words FROM derived \
              WHERE case_number = (SELECT number FROM cases WHERE bug = $1 AND build = $2)",
         )
         .bind(case.bug.0.as_str())
@@ -151,6 +154,8 @@ impl SqlStore {
                 widened: widened(&row)?,
                 sketch: bytes(&row, "sketch")?,
                 summary: bytes(&row, "summary")?,
+                course: row.try_get::<Option<Vec<u8>>, _>("course")?.map(Into::into),
+                words: row.try_get("words")?,
             })
         };
         row.map(derived).transpose()
@@ -184,6 +189,7 @@ async fn count_failure(
     .bind(int(seen.at))
     .execute(&mut **writing)
     .await?;
+    count_in_trend(writing, number, seen.at / HOUR, 1).await?;
     note_reporter(writing, number, &seen.host).await?;
     Ok(true)
 }

@@ -25,6 +25,10 @@ pub(super) const MIGRATIONS: &[Migration] = &[
         name: "modules seen",
         sql: include_str!("../../../migrations/0002_modules_seen.sql"),
     },
+    Migration {
+        name: "pages",
+        sql: include_str!("../../../migrations/0003_pages.sql"),
+    },
 ];
 
 /// Any number will do, as long as every failsketch takes the same.
@@ -102,9 +106,9 @@ mod tests {
         }
     }
 
-    /// A store of version 1 with a run in it.
+    /// A store of our version with a run in it.
     async fn fill(url: &str) {
-        let store = SqlStore::open(url, &MIGRATIONS[..1]).await.expect("it opens");
+        let store = SqlStore::open(url, MIGRATIONS).await.expect("it opens");
         let seen = FailureSeen {
             id: "f".to_owned(),
             host: "host".to_owned(),
@@ -156,6 +160,58 @@ mod tests {
         assert!(
             matches!(older, Err(StoreError::Newer { found, known: ours }) if found == known + 1 && ours == known)
         );
+    }
+
+    /// What was counted before there were pages is on them.
+    async fn a_store_without_pages_gets_them(url: &str) {
+        let old = SqlStore::open(url, &MIGRATIONS[..1]).await.expect("it opens");
+        let build = case().build.0;
+        for sql in [
+            "INSERT INTO bugs (id, program, signature, state, widened) VALUES ('b', 'p', 's', 'tracking', 0)",
+            "INSERT INTO failures (case_number, id, at) VALUES (1, 'f', 3600)",
+            "INSERT INTO failures (case_number, id, at) VALUES (1, 'g', 7199)",
+            "INSERT INTO derived (case_number, seq, widened, sketch, summary) VALUES (1, 0, 0, $1, $1)",
+        ] {
+            if sql.contains("'f'") {
+                let case = "INSERT INTO cases (bug, build, last_seq, retired_seq, failures, first_seen, last_seen) \
+                            VALUES ('b', $1, 0, 0, 2, 3600, 7199)";
+                let inserted = sqlx::query(case).bind(build.as_slice()).execute(&old.pool).await;
+                inserted.expect("written");
+            }
+            let query = sqlx::query(sql);
+            let query = match sql.contains("$1") {
+                true => query.bind(&b"{}"[..]),
+                false => query,
+            };
+            query.execute(&old.pool).await.expect("written");
+        }
+        old.pool.close().await;
+        let store = SqlStore::open(url, MIGRATIONS)
+            .await
+            .expect("it is brought up to date");
+        let hours = store.trend(&[case().bug], 0).await.expect("read");
+        assert_eq!(
+            hours
+                .iter()
+                .map(|hour| (hour.hour, hour.failures))
+                .collect::<Vec<_>>(),
+            [(1, 2)]
+        );
+        let all = store.overview(&[], 5).await.expect("read");
+        assert_eq!((all.len(), all[0].failures), (1, 2));
+        let derived = store.derived(&case()).await.expect("read").expect("there");
+        assert_eq!((derived.course, derived.words.as_str()), (None, ""));
+    }
+
+    #[tokio::test]
+    async fn a_store_in_sqlite_without_pages_gets_them() {
+        let folder = Folder::new("migrate");
+        a_store_without_pages_gets_them(&folder.path().join("store.db").display().to_string()).await;
+    }
+
+    #[tokio::test]
+    async fn a_store_in_postgres_without_pages_gets_them() {
+        a_store_without_pages_gets_them(&Postgres::start().url()).await;
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 //! - `connect`: which database, and its settings
 //! - `migrate`: tables of older versions
 //! - `lane`, `append`: runs into logs, the hot path
-//! - `cases`, `bugs`, `places`, `retire`: everything else
+//! - `cases`, `bugs`, `places`, `retire`: everything else; `pages`: what pages show
 //! - `rows`, `error`: what comes back from a database
 
 mod append;
@@ -13,6 +13,7 @@ mod connect;
 mod error;
 mod lane;
 mod migrate;
+mod pages;
 mod places;
 mod retire;
 mod rows;
@@ -28,8 +29,8 @@ use tokio::sync::{Mutex, MutexGuard};
 use tonic::async_trait;
 
 use super::model::{
-    Appended, Audit, BugId, BugRow, Case, CaseRow, Derived, FailureSeen, HostRow, ModuleRow, NewCase, NewRun,
-    Retention, Retired, State, StoredRun,
+    Appended, Audit, BugId, BugRow, Case, CaseRow, Derived, FailureSeen, HostRow, HourOf, ModuleRow, NewCase,
+    NewRun, Overview, Retention, Retired, RunRow, State, StoredRun,
 };
 use super::{Store, StoreError};
 use connect::{Address, Dialect};
@@ -198,6 +199,34 @@ impl Store for SqlStore {
 
     async fn retire(&self, retention: Retention, now: u64) -> Result<Retired, StoreError> {
         self.forget(retention, now).await
+    }
+
+    async fn overview(&self, words: &[String], most: u32) -> Result<Vec<Overview>, StoreError> {
+        self.read_overview(words, most).await
+    }
+
+    async fn overview_of(&self, bug: &BugId) -> Result<Option<Overview>, StoreError> {
+        self.read_overview_of(bug).await
+    }
+
+    async fn trend(&self, bugs: &[BugId], from_hour: u64) -> Result<Vec<HourOf>, StoreError> {
+        self.read_trend(bugs, from_hour).await
+    }
+
+    async fn reporters(&self, bugs: &[BugId]) -> Result<Vec<(BugId, u64)>, StoreError> {
+        self.read_reporters(bugs).await
+    }
+
+    async fn hosts_named(&self, ids: &[String]) -> Result<Vec<HostRow>, StoreError> {
+        self.read_hosts_named(ids).await
+    }
+
+    async fn runs_numbered(&self, case: &Case, seqs: &[u64]) -> Result<Vec<RunRow>, StoreError> {
+        self.read_runs_numbered(case, seqs).await
+    }
+
+    async fn audit_of(&self, bug: &BugId, most: u32) -> Result<Vec<Audit>, StoreError> {
+        self.read_audit_of(bug, most).await
     }
 
     async fn ping(&self) -> Result<(), StoreError> {

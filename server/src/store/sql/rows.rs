@@ -36,12 +36,11 @@ pub(super) fn widened(row: &AnyRow) -> Result<u32, StoreError> {
 
 /// A state, and the build that it is about.
 pub(super) fn state_columns(state: &State) -> (&'static str, Option<&[u8]>) {
-    match state {
-        State::Tracking => ("tracking", None),
-        State::Stopped => ("stopped", None),
-        State::Fixed(build) => ("fixed", Some(&build.0)),
-        State::Regressed(build) => ("regressed", Some(&build.0)),
-    }
+    let build = match state {
+        State::Tracking | State::Stopped => None,
+        State::Fixed(build) | State::Regressed(build) => Some(build.0.as_slice()),
+    };
+    (state.name(), build)
 }
 
 /// The same, read.
