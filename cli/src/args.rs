@@ -33,6 +33,9 @@ pub enum Command {
     /// Show a sketch in any form: one that was kept as JSON, or that of a bug that a server knows
     Show(ShowArgs),
 
+    /// Serve a sketch as a page on this machine, or say where a server has the page of a bug
+    Open(OpenArgs),
+
     /// List the bugs that a server knows
     Bugs(BugsArgs),
 
@@ -343,6 +346,25 @@ pub struct ShowArgs {
     /// Write it to this file
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+
+    /// Of a server's bug: where sources are now, paths that start with OLD are read at NEW (may be given several times)
+    #[arg(long = "source-map", value_name = "OLD=NEW", value_parser = source_mapping)]
+    pub source_map: Vec<(String, String)>,
+}
+
+/// Options of `open`.
+#[derive(clap::Args)]
+pub struct OpenArgs {
+    #[command(flatten)]
+    pub server: ServerArgs,
+
+    /// A sketch as JSON (- for standard input), or with --server the id of a bug
+    #[arg(value_name = "FILE|BUG")]
+    pub file: PathBuf,
+
+    /// The port on this machine [default: any that is free]
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    pub port: u16,
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {
@@ -418,7 +440,8 @@ fn address(text: &str) -> Result<u64, String> {
     parsed.map_err(|_| "expected a hexadecimal address, such as 0x11d9".to_owned())
 }
 
-fn source_mapping(text: &str) -> Result<(String, String), String> {
+/// `OLD=NEW`.
+pub fn source_mapping(text: &str) -> Result<(String, String), String> {
     let (old, new) = text
         .split_once('=')
         .ok_or("expected OLD=NEW, such as /build/app=.")?;

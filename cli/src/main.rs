@@ -8,6 +8,7 @@ mod doctor;
 mod fleet;
 mod form;
 mod input;
+mod open;
 mod people;
 mod present;
 mod run;
@@ -16,7 +17,7 @@ mod serve;
 mod service_args;
 mod show;
 mod slice;
-mod sources;
+mod source_text;
 mod triage;
 mod watch;
 
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Command::Run(options) => run::run(options).map(|ended| (ended.text, ended.status)),
         Command::Diagnose(options) => run::diagnose(options).map(done),
         Command::Show(options) => show::run(options).map(done),
+        Command::Open(options) => open::run(options).map(done),
         Command::Bugs(options) => people::bugs(options).map(done),
         Command::Steer(options) => people::steer(options).map(done),
         Command::Serve(options) => serve::run(options).map(done),

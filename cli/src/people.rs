@@ -9,7 +9,7 @@ use program::BuildId;
 use proto::v1::bug::State;
 use proto::v1::bugs_client::BugsClient;
 use proto::v1::steer_request::{Fixed, Resume, Stop, What, Widen};
-use proto::v1::{Bug, GetSketchRequest, ListAuditRequest, ListBugsRequest, SteerRequest};
+use proto::v1::{Bug, GetBugRequest, GetSketchRequest, ListAuditRequest, ListBugsRequest, SteerRequest};
 use sketch_render::text::plain;
 use time::OffsetDateTime;
 use tonic::Status;
@@ -17,8 +17,8 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 
 use crate::args::{BugsArgs, ServerArgs, SteerArgs};
-use crate::sources::SourceText;
-use crate::{run, show};
+use crate::{show, source_text};
+use sources::add_sources;
 
 /// A connection to the service for people.
 pub type People = BugsClient<InterceptedService<Channel, agent::link::Bearer>>;
@@ -177,7 +177,7 @@ fn line(bug: &Bug) -> String {
 }
 
 /// The sketch of a bug.
-pub fn sketch(server: &ServerArgs, bug: &str) -> Result<Sketch> {
+pub fn sketch(server: &ServerArgs, bug: &str, map: &[(String, String)]) -> Result<Sketch> {
     let access = access(server)?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
     let bytes = runtime.block_on(async {
@@ -191,12 +191,29 @@ pub fn sketch(server: &ServerArgs, bug: &str) -> Result<Sketch> {
     if bytes.is_empty() {
         bail!("the server has no sketch of bug {bug}");
     }
-    with_sources(&bytes)
+    with_sources(&bytes, map)
+}
+
+/// Where a server has the page of a bug.
+pub fn page(server: &ServerArgs, bug: &str) -> Result<String> {
+    let access = access(server)?;
+    let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
+    let bug = runtime.block_on(async {
+        let request = GetBugRequest { bug: bug.to_owned() };
+        connect(&access)?.get_bug(request).await.map_err(said)
+    })?;
+    let bug = bug.into_inner().id;
+    Ok(format!(
+        "{}/bugs/{}",
+        access.server.trim_end_matches('/'),
+        plain(&bug)
+    ))
 }
 
 /// A sketch that a server sent, with the text of the sources that are here.
-pub fn with_sources(bytes: &[u8]) -> Result<Sketch> {
+pub fn with_sources(bytes: &[u8], map: &[(String, String)]) -> Result<Sketch> {
     let mut sketch = show::parse(bytes)?;
-    run::add_sources(&mut sketch, &SourceText::new(&[]));
+    let sources = source_text::of_sketch(map, &sketch)?;
+    add_sources(&mut sketch, &sources);
     Ok(sketch)
 }

@@ -9,7 +9,7 @@ use sketch_render::{Reason, SliceStatement, StatementRef};
 use slicer::slice::{Criterion, Slice, Why};
 
 use crate::accesses;
-use crate::sources::SourceText;
+use sources::SourceText;
 
 /// A statement with its text.
 pub fn statement(program: &Program<'_>, statement: &Statement, sources: &SourceText) -> StatementRef {

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use server::access::init::Initialised;
-use server::config::Config;
+use server::config::{Config, SourceMap};
 
 use crate::args::ServeArgs;
 
@@ -24,6 +24,15 @@ pub fn run(args: &ServeArgs) -> Result<String> {
     }
     if let Some(objects) = &args.objects {
         config.objects.clone_from(objects);
+    }
+    let map = args.source_map.iter().map(|(from, to)| SourceMap {
+        from: from.clone(),
+        to: to.clone(),
+    });
+    config.sources.map.extend(map);
+    if config.sources.debuginfod.is_empty() {
+        let urls = std::env::var(sources::debuginfod::VARIABLE).unwrap_or_default();
+        config.sources.debuginfod = urls.split_whitespace().map(str::to_owned).collect();
     }
     config.check()?;
     log(&config);

@@ -49,6 +49,11 @@ pub struct ServeArgs {
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
 
+    /// Where sources are on this machine: paths of programs that start with OLD are read at NEW, and nothing else is (may be
+    /// given several times)
+    #[arg(long = "source-map", value_name = "OLD=NEW", value_parser = crate::args::source_mapping)]
+    pub source_map: Vec<(String, String)>,
+
     /// The folder of uploaded programs and large runs [default: objects]
     #[arg(long, value_name = "DIR")]
     pub objects: Option<PathBuf>,

@@ -18,7 +18,9 @@ const LARGEST: u64 = 256 << 20;
 pub fn run(args: &ShowArgs) -> Result<String> {
     let sketch = match (&args.server.server, args.file.to_str()) {
         // A file that is there is meant, whatever the environment says.
-        (Some(_), Some(bug)) if !args.file.exists() && bug != "-" => people::sketch(&args.server, bug)?,
+        (Some(_), Some(bug)) if !args.file.exists() && bug != "-" => {
+            people::sketch(&args.server, bug, &args.source_map)?
+        }
         _ => read(&args.file)?,
     };
     let named = args.out.as_deref().and_then(form::of_file_name);
@@ -29,7 +31,8 @@ pub fn run(args: &ShowArgs) -> Result<String> {
     }
 }
 
-fn read(path: &Path) -> Result<Sketch> {
+/// Reads a sketch from a file.
+pub fn read(path: &Path) -> Result<Sketch> {
     let (name, bytes) = if path.as_os_str() == "-" {
         ("standard input".to_owned(), bytes(std::io::stdin().lock()))
     } else {

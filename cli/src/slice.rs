@@ -10,8 +10,7 @@ use slicer::slice::{Criterion, Slice};
 use tracee::ProgramFiles;
 
 use crate::args::SliceArgs;
-use crate::sources::SourceText;
-use crate::{input, present};
+use crate::{input, present, source_text};
 
 const EXECUTABLE: ModuleId = ModuleId(0);
 
@@ -19,7 +18,7 @@ const EXECUTABLE: ModuleId = ModuleId(0);
 pub fn run(args: &SliceArgs) -> Result<String> {
     let started = Instant::now();
     let files = ProgramFiles::with_debug_folders(args.program.debug_dirs.clone());
-    let sources = SourceText::new(&args.program.source_map);
+    let sources = source_text::of_program(&args.program.source_map, &args.program.exe)?;
     let report = match (&args.core, &args.trace) {
         (Some(core), _) => Some(input::core(core, &args.program.exe)?),
         (None, Some(trace)) => Some(input::text(trace)?),
@@ -29,6 +28,7 @@ pub fn run(args: &SliceArgs) -> Result<String> {
         Some(report) => files.program_of(&args.program.exe, report)?,
         None => files.program(&args.program.exe)?,
     };
+    sources.set_build(source_text::build_of(&program));
     let (criterion, mut notes) = criterion(args, &program, report.as_ref())?;
     let Some(first) = criterion.starts.first().map(|start| start.pc) else {
         bail!("no frame of the failing thread is in the program's own code: nothing to slice from");

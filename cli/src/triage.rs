@@ -9,15 +9,16 @@ use slicer::slice::{Criterion, Slice};
 use tracee::ProgramFiles;
 
 use crate::args::TriageArgs;
-use crate::sources::SourceText;
-use crate::{input, present};
+use crate::{input, present, source_text};
+use sources::SourceText;
 
 /// Runs the command; gives what to print.
 pub fn run(args: &TriageArgs) -> Result<String> {
     let files = ProgramFiles::with_debug_folders(args.program.debug_dirs.clone());
-    let sources = SourceText::new(&args.program.source_map);
+    let sources = source_text::of_program(&args.program.source_map, &args.program.exe)?;
     let report = input::report(&args.file, &args.program.exe)?;
     let program = files.program_of(&args.program.exe, &report)?;
+    sources.set_build(source_text::build_of(&program));
     let failure = failure::resolve(&report, &program)?;
     let sketch = sketch(args.max, &program, &failure, &sources);
     if args.json {

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use settings::{
-    Certificate, Limits, Log, LogFormat, Person, Proxy, Retention, Role, Sha256, Tls, Token, WrongSha256,
+    Certificate, Limits, Log, LogFormat, Person, Proxy, Retention, Role, Sha256, SourceMap, Sources, Tls,
+    Token, WrongSha256,
 };
 
 /// The port, where none is said.
@@ -52,6 +53,8 @@ pub struct Config {
     pub limits: Limits,
     /// How long things are kept.
     pub retention: Retention,
+    /// Where the text of source lines is.
+    pub sources: Sources,
     /// What is said about it all.
     pub log: Log,
 }
@@ -70,6 +73,7 @@ impl Default for Config {
             proxy: None,
             limits: Limits::default(),
             retention: Retention::default(),
+            sources: Sources::default(),
             log: Log::default(),
         }
     }

@@ -9,6 +9,7 @@ use axum::Router;
 use axum::routing::get;
 use proto::v1::agents_server::AgentsServer;
 use proto::v1::bugs_server::BugsServer;
+use sources::debuginfod::NoAddress;
 use thiserror::Error;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -24,10 +25,12 @@ use crate::metrics::Metrics;
 use crate::service::House;
 use crate::service::agents::AgentsService;
 use crate::service::bugs::BugsService;
+use crate::source_places::SourcePlaces;
 use crate::store::model::Retention;
 use crate::store::objects::Objects;
 use crate::store::objects::folder::FolderObjects;
 use crate::store::{self, StoreError};
+use crate::web;
 
 /// How often what is too old, or too much, is forgotten.
 const BETWEEN_RETIREMENTS: Duration = Duration::from_secs(600);
@@ -43,6 +46,9 @@ pub enum ServeError {
     /// Nobody can be let in, or the port cannot be used.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// Sources cannot be asked for.
+    #[error(transparent)]
+    Sources(#[from] NoAddress),
     /// It ended by itself.
     #[error("the server ended: {0}")]
     Ended(String),
@@ -90,6 +96,8 @@ pub async fn start(
         store,
         objects,
         limits: Arc::new(config.limits.clone()),
+        secure: config.tls.is_some(),
+        sources: Arc::new(SourcePlaces::new(&config.sources)?),
         known: Arc::default(),
         metrics: Arc::new(Metrics::default()),
         draining,
@@ -141,6 +149,8 @@ fn router(house: &House) -> Router {
         .into_axum_router()
         .route("/metrics", get(move || async move { metrics.text() }))
         .route("/healthz", get(|| async { "ok\n" }))
+        .merge(web::routes(house.clone()))
+        .fallback(web::missing)
 }
 
 /// Says whether the store answers, to whoever asks for the server's health.

@@ -42,7 +42,7 @@ pub async fn run(args: &FleetArgs, access: &Access) -> Result<String> {
         ..GetSketchRequest::default()
     };
     let sketch = people.get_sketch(request).await.map_err(people::said)?;
-    let sketch = people::with_sources(&sketch.into_inner().sketch)?;
+    let sketch = people::with_sources(&sketch.into_inner().sketch, &[])?;
     form::printed(&sketch, args.format.unwrap_or(Format::Term))
 }
 

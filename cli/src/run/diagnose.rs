@@ -7,7 +7,8 @@ use tracee::ProgramFiles;
 
 use super::{deliver, keep};
 use crate::args::{DiagnoseArgs, Ignored};
-use crate::sources::SourceText;
+use crate::source_text;
+use sources::add_sources;
 
 /// Runs the command; gives what to print.
 pub fn run(args: &DiagnoseArgs) -> Result<String> {
@@ -45,7 +46,8 @@ pub fn run(args: &DiagnoseArgs) -> Result<String> {
     }
     let mut sketch = inquiry.sketch();
     sketch.notes.extend(series.ended.as_deref().map(deliver::ending));
-    deliver::add_sources(&mut sketch, &SourceText::new(&args.source_map));
+    let sources = source_text::of_program(&args.source_map, &series.executable)?;
+    add_sources(&mut sketch, &sources);
     deliver::deliver(&sketch, args.format, args.json, None)
 }
 

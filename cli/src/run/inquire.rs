@@ -21,7 +21,7 @@ use super::progress::{Progress, State};
 use super::search::Found;
 use super::series::Series;
 use crate::args::{Mode, RunArgs};
-use crate::sources::SourceText;
+use sources::{SourceText, add_sources};
 
 /// What an inquiry is made with.
 pub struct Inquire<'i> {
@@ -178,7 +178,7 @@ impl Inquire<'_> {
             }
             sketch.notes.push(deliver::ending(&stop));
         }
-        deliver::add_sources(&mut sketch, sources);
+        add_sources(&mut sketch, sources);
         Ok(Explained::Sketch(Box::new(sketch)))
     }
 

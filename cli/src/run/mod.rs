@@ -27,7 +27,7 @@ use tracee::run::{Cancel, Output};
 use tracee::{HostModules, ProgramFiles};
 
 use crate::args::{Mode, RunArgs};
-use crate::sources::SourceText;
+use crate::source_text;
 use command::CommandLine;
 use inquire::Explained;
 use keep::{Keeping, SeriesRecord};
@@ -36,7 +36,6 @@ use progress::Progress;
 use search::Searched;
 use series::{Common, Series};
 
-pub use deliver::add_sources;
 pub use diagnose::run as diagnose;
 
 /// No failure occurred.
@@ -83,7 +82,7 @@ pub fn run(args: &RunArgs) -> Result<Ended> {
         Some(folder) => Some(Keeping::begin(folder, series)?),
         None => None,
     };
-    let sources = SourceText::new(&args.source_map);
+    let sources = source_text::of_program(&args.source_map, &executable)?;
     let limits = Limits::new(args.runs, args.time_limit, cancel);
     let waiting = Mutex::new(None);
     std::thread::scope(|scope| {

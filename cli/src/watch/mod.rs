@@ -25,8 +25,8 @@ use watchpoint::{Address, Hit, Mode as HowTo, ModeRequest, Pointed, Target, Trig
 
 use crate::args::{Mode, WatchArgs};
 use crate::present;
-use crate::sources::SourceText;
 use modules::ProcessModules;
+use sources::SourceText;
 use wanted::{At, Wanted};
 
 /// The hidden command that keeps an attached process while it is watched exactly.

@@ -7,7 +7,7 @@ use sketch_render::{StatementRef, watch as render};
 use super::modules::ProcessModules;
 use super::wanted::Wanted;
 use crate::present;
-use crate::sources::SourceText;
+use sources::SourceText;
 
 /// What an access looks like to a reader.
 pub fn hit(

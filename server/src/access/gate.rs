@@ -137,9 +137,9 @@ fn is_grpc(headers: &HeaderMap) -> bool {
     kind.is_some_and(|kind| kind.starts_with(b"application/grpc"))
 }
 
-/// A status as a page has it.
-pub(super) fn page(status: &Status) -> Response {
-    let code = match status.code() {
+/// A status as HTTP has it.
+pub(crate) fn code(status: &Status) -> StatusCode {
+    match status.code() {
         Code::Unauthenticated => StatusCode::UNAUTHORIZED,
         Code::PermissionDenied => StatusCode::FORBIDDEN,
         Code::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
@@ -147,7 +147,12 @@ pub(super) fn page(status: &Status) -> Response {
         Code::InvalidArgument | Code::OutOfRange => StatusCode::BAD_REQUEST,
         Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
-    };
+    }
+}
+
+/// A status as a page has it.
+pub(super) fn page(status: &Status) -> Response {
+    let code = code(status);
     let mut answer = (code, format!("{}\n", status.message())).into_response();
     if code == StatusCode::UNAUTHORIZED {
         let ask = HeaderValue::from_static("Basic realm=\"failsketch\", charset=\"UTF-8\"");

@@ -13,7 +13,7 @@
 
 mod certificate;
 mod connection;
-mod gate;
+pub(crate) mod gate;
 pub mod identity;
 pub mod init;
 pub mod listener;
@@ -192,7 +192,8 @@ fn local(uri: &Uri, headers: &HeaderMap) -> Result<Identity, Status> {
     Ok(Identity::local())
 }
 
-fn leads_here(authority: &str) -> bool {
+/// Whether a name of a server, with or without a port, leads to loopback.
+pub(crate) fn leads_here(authority: &str) -> bool {
     let Ok(authority) = authority.parse::<http::uri::Authority>() else {
         return false;
     };

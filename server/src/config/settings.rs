@@ -260,3 +260,23 @@ pub enum LogFormat {
     /// For programs: an object a line.
     Json,
 }
+
+/// Where the text of source lines is. Without any of these, sketches have none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sources {
+    /// debuginfod servers, which know sources by the build: `https://…`.
+    pub debuginfod: Vec<String>,
+    /// Folders of this host. Whoever writes one here says that it has the revision that was built.
+    pub map: Vec<SourceMap>,
+}
+
+/// A folder of sources.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceMap {
+    /// How the paths begin that the compiler recorded.
+    pub from: String,
+    /// The folder where these files are now; nothing outside of it is read.
+    pub to: String,
+}

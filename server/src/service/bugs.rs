@@ -127,34 +127,11 @@ impl Bugs for BugsService {
     async fn steer(&self, request: Request<v1::SteerRequest>) -> Result<Response<v1::Bug>, Status> {
         let who = Identity::of(&request)?.clone();
         let said = request.into_inner();
-        let row = self.0.readable(&who, &said.bug).await?;
-        who.may_steer(&row.program)?;
         let what = said
             .what
             .ok_or_else(|| Status::invalid_argument("the request does not say what to do"))?;
-        let (state, widen, words) = match what {
-            What::Stop(_) => (State::Stopped, 0, "stopped".to_owned()),
-            What::Resume(_) => (State::Tracking, 0, "resumed".to_owned()),
-            What::Widen(_) => (State::Tracking, 1, "widened".to_owned()),
-            What::Fixed(fixed) => {
-                let build = build(&fixed.build_id)?;
-                let words = format!("marked as fixed in build {build}");
-                (State::Fixed(build), 0, words)
-            }
-        };
-        let audit = Audit {
-            at: now(),
-            who: who.name.clone(),
-            bug: row.id.clone(),
-            what: words,
-        };
-        let steered = self.0.store.steer(&row.id, state, widen, audit).await;
-        steered.map_err(|error| self.0.of_store(error))?;
-        for case in self.0.cases(&row.id).await? {
-            let looked = self.0.room.look(&case.case).await;
-            looked.map_err(|error| self.0.of_desk(error))?;
-        }
-        let row = self.0.readable(&who, &row.id.0).await?;
+        self.0.steer(&who, &said.bug, what).await?;
+        let row = self.0.readable(&who, &said.bug).await?;
         Ok(Response::new(self.0.bug(row).await?))
     }
 
@@ -175,6 +152,35 @@ impl Bugs for BugsService {
 }
 
 impl House {
+    /// Has a bug treated differently, if somebody may.
+    pub(crate) async fn steer(&self, who: &Identity, bug: &str, what: What) -> Result<(), Status> {
+        let row = self.readable(who, bug).await?;
+        who.may_steer(&row.program)?;
+        let (state, widen, words) = match what {
+            What::Stop(_) => (State::Stopped, 0, "stopped".to_owned()),
+            What::Resume(_) => (State::Tracking, 0, "resumed".to_owned()),
+            What::Widen(_) => (State::Tracking, 1, "widened".to_owned()),
+            What::Fixed(fixed) => {
+                let build = build(&fixed.build_id)?;
+                let words = format!("marked as fixed in build {build}");
+                (State::Fixed(build), 0, words)
+            }
+        };
+        let audit = Audit {
+            at: now(),
+            who: who.name.clone(),
+            bug: row.id.clone(),
+            what: words,
+        };
+        let steered = self.store.steer(&row.id, state, widen, audit).await;
+        steered.map_err(|error| self.of_store(error))?;
+        for case in self.cases(&row.id).await? {
+            let looked = self.room.look(&case.case).await;
+            looked.map_err(|error| self.of_desk(error))?;
+        }
+        Ok(())
+    }
+
     /// A bug that somebody may read. Whoever may not learns no more than of one that is not there.
     async fn readable(&self, who: &Identity, bug: &str) -> Result<BugRow, Status> {
         who.may_read_something()?;
@@ -211,7 +217,7 @@ impl House {
         Ok(entries)
     }
 
-    async fn cases(&self, bug: &BugId) -> Result<Vec<CaseRow>, Status> {
+    pub(crate) async fn cases(&self, bug: &BugId) -> Result<Vec<CaseRow>, Status> {
         let cases = self.store.cases_of_bug(bug).await;
         cases.map_err(|error| self.of_store(error))
     }
@@ -250,13 +256,7 @@ impl House {
             .as_ref()
             .map(|derived| serde_json::from_slice(&derived.summary));
         let summary: Summary = summary.transpose().ok().flatten().unwrap_or_default();
-        let state = match (&row.state, &summary.stopped) {
-            (State::Tracking, None) => bug::State::Tracking,
-            (State::Tracking, Some(_)) => bug::State::Stable,
-            (State::Stopped, _) => bug::State::Stopped,
-            (State::Fixed(_), _) => bug::State::Fixed,
-            (State::Regressed(_), _) => bug::State::Regressed,
-        };
+        let state = shown_state(&row.state, &summary);
         let builds = cases.iter().map(|case| v1::Build {
             build_id: case.case.build.0.clone().into(),
             failures: case.failures,
@@ -279,5 +279,16 @@ impl House {
             hosts: row.hosts,
             revision: derived.map_or(0, |derived| derived.seq),
         })
+    }
+}
+
+/// The state of a bug as people see it: one that is tracked may have nothing more to be found out.
+pub(crate) fn shown_state(state: &State, summary: &Summary) -> bug::State {
+    match (state, &summary.stopped) {
+        (State::Tracking, None) => bug::State::Tracking,
+        (State::Tracking, Some(_)) => bug::State::Stable,
+        (State::Stopped, _) => bug::State::Stopped,
+        (State::Fixed(_), _) => bug::State::Fixed,
+        (State::Regressed(_), _) => bug::State::Regressed,
     }
 }

@@ -18,6 +18,7 @@ use crate::config::Limits;
 use crate::desk::{DeskError, Room};
 use crate::limits::Refusal;
 use crate::metrics::Metrics;
+use crate::source_places::SourcePlaces;
 use crate::store::objects::Objects;
 use crate::store::{Store, StoreError};
 use runs::Known;
@@ -33,6 +34,10 @@ pub struct House {
     pub room: Arc<Room>,
     /// How much may be asked for.
     pub limits: Arc<Limits>,
+    /// Whether it is asked over TLS.
+    pub secure: bool,
+    /// Where the text of source lines is.
+    pub sources: Arc<SourcePlaces>,
     /// Cases that runs came for lately.
     pub known: Arc<Known>,
     /// What was done.
@@ -43,7 +48,7 @@ pub struct House {
 
 impl House {
     /// Ends when the server is about to.
-    fn drained(&self) -> impl Future<Output = ()> + Send + use<> {
+    pub(crate) fn drained(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut draining = self.draining.clone();
         async move {
             // A server that is gone is one that has ended.
@@ -52,7 +57,7 @@ impl House {
     }
 
     /// A question that the store has no answer for just now may be asked again.
-    fn of_store(&self, error: StoreError) -> Status {
+    pub(crate) fn of_store(&self, error: StoreError) -> Status {
         self.metrics.store_errors.add(1);
         tracing::warn!(%error, "the store has no answer");
         match error {
@@ -62,7 +67,7 @@ impl House {
         }
     }
 
-    fn of_desk(&self, error: DeskError) -> Status {
+    pub(crate) fn of_desk(&self, error: DeskError) -> Status {
         match error {
             DeskError::Store(error) => self.of_store(error),
             DeskError::Program(_) | DeskError::Inquiry(_) => Status::invalid_argument(error.to_string()),
@@ -90,7 +95,7 @@ fn program(program: Option<proto::v1::Program>) -> Result<(String, BuildId), Sta
     Ok((program.name, build))
 }
 
-fn build(bytes: &[u8]) -> Result<BuildId, Status> {
+pub(crate) fn build(bytes: &[u8]) -> Result<BuildId, Status> {
     match bytes.len() {
         4..=64 => Ok(BuildId(bytes.to_vec())),
         length => Err(Status::invalid_argument(format!(

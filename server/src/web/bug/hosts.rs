@@ -1,0 +1,86 @@
+//! The hosts that took part in a search, and what each of them covered.
+
+use std::collections::HashMap;
+
+use prost::Message as _;
+use proto::v1::RegisterRequest;
+use tonic::Status;
+
+use crate::desk::Course;
+use crate::service::House;
+use crate::web::shown::{Moment, grouped, shown};
+
+/// Hosts on a page: those that did most.
+const MOST: usize = 30;
+
+/// A host, and its share.
+pub(super) struct Host {
+    pub(super) name: String,
+    pub(super) id: String,
+    pub(super) means: String,
+    pub(super) runs: String,
+    pub(super) failing: u64,
+    pub(super) incomplete: u64,
+    pub(super) places: usize,
+    pub(super) last: Moment,
+}
+
+/// The hosts that did most, and how many others there were.
+pub(super) async fn hosts(house: &House, course: &Course, now: u64) -> Result<(Vec<Host>, usize), Status> {
+    let mut shares: Vec<_> = course.hosts.iter().collect();
+    shares.sort_by_key(|(_, share)| std::cmp::Reverse((share.failing, share.runs)));
+    let more = shares.len().saturating_sub(MOST);
+    shares.truncate(MOST);
+    let ids: Vec<String> = shares.iter().map(|(id, _)| (*id).clone()).collect();
+    let known = house.store.hosts_named(&ids).await;
+    let known = known.map_err(|error| house.of_store(error))?;
+    let known: HashMap<&str, RegisterRequest> = known
+        .iter()
+        .filter_map(|row| {
+            let said = RegisterRequest::decode(row.registration.clone()).ok()?;
+            Some((row.id.as_str(), said))
+        })
+        .collect();
+    let names: Vec<&str> = known.values().map(|said| said.hostname.as_str()).collect();
+    let host = |(id, share): (&String, &crate::desk::Share)| {
+        let said = known.get(id.as_str());
+        let name = said
+            .map(|said| said.hostname.as_str())
+            .filter(|name| !name.is_empty());
+        // Several agents on one machine, and machines that were made from one image, have one name.
+        let is_one_of_many = |name: &str| names.iter().filter(|other| **other == name).count() > 1;
+        let start: String = id.chars().take(8).collect();
+        let name = match name {
+            Some(name) if is_one_of_many(name) => format!("{name} ({start})"),
+            name => name.unwrap_or(id).to_owned(),
+        };
+        Host {
+            name: shown(&name, 60),
+            id: shown(id, 60),
+            means: said.map(means).unwrap_or_default(),
+            runs: grouped(share.runs),
+            failing: share.failing,
+            incomplete: share.incomplete,
+            places: share.places(),
+            last: Moment::new(share.last, now),
+        }
+    };
+    Ok((shares.into_iter().map(host).collect(), more))
+}
+
+/// What a host can do, in a few words.
+fn means(said: &RegisterRequest) -> String {
+    let Some(can) = &said.capabilities else {
+        return String::new();
+    };
+    let mut words = vec![match can.registers {
+        1 => "1 register".to_owned(),
+        many => format!("{many} registers"),
+    }];
+    words.extend(can.data_flow.first().cloned());
+    words.extend(can.control_flow.first().cloned());
+    if !matches!(can.privacy.as_str(), "" | "full") {
+        words.push(format!("values: {}", can.privacy));
+    }
+    shown(&words.join(" · "), 120)
+}
