@@ -4,7 +4,7 @@
 
 SHELL := bash
 # Debian packages: compilers that the tests build programs with, and tools whose word ours is held against.
-PACKAGES := gcc g++ make cmake libc6-dev clang lld libclang-dev libclang-rt-dev llvm binutils dwz gdb strace python3 python3-jsonschema postgresql util-linux
+PACKAGES := gcc g++ make cmake libc6-dev clang lld libclang-dev libclang-rt-dev llvm binutils dwz gdb strace python3 python3-jsonschema postgresql util-linux chromium chromium-driver python3-pip debuginfod
 CARGO := cargo
 JOBS := 2
 FUZZ_SECONDS := 30

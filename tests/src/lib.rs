@@ -4,6 +4,7 @@
 //! Everything here runs real processes. A problem that is the test's to judge is a value; anything that keeps
 //! a test from being run at all (no compiler, no disk space) is an error with what to do about it.
 
+pub mod browser;
 pub mod command;
 pub mod facts;
 pub mod failing;

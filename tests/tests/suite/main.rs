@@ -17,6 +17,7 @@ mod flow_events;
 mod frames;
 mod hostile;
 mod names;
+mod pages;
 mod people;
 mod pt_traces;
 mod run;

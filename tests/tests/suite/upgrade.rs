@@ -39,6 +39,10 @@ fn a_store_of_the_first_version_is_brought_up_to_date_and_keeps_what_is_in_it() 
         &file,
         &[
             "ALTER TABLE modules DROP COLUMN seen",
+            "DROP TABLE trend",
+            "ALTER TABLE derived DROP COLUMN words",
+            "ALTER TABLE derived DROP COLUMN course",
+            "DROP INDEX audit_of_bug",
             "DELETE FROM migrations WHERE version > 1",
         ],
     );
