@@ -3,7 +3,8 @@
 
 mod sketches;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use sketch_render::sketch;
 use sketch_render::term::Terminal;
@@ -107,7 +108,7 @@ for tag in b'style', b'script':
     text = re.search(b'<' + tag + b'>(.*?)</' + tag + b'>', page, re.S).group(1)
     digest = base64.b64encode(hashlib.sha256(text).digest())
     print(tag.decode(), digest.decode(), digest in page[:page.index(b'<style>')])";
-    let mut child = std::process::Command::new("python3")
+    let mut child = Command::new("python3")
         .args(["-c", program])
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
@@ -125,21 +126,18 @@ for tag in b'style', b'script':
     );
 }
 
-/// The published schema, against the golden files and the hostile sketch.
-#[test]
-fn json_is_valid() {
+/// What does not fit a schema: the golden files of one form, and the hostile sketch.
+fn judge(schema: &Path, extension: &str, hostile: &str) {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let mut hostile = sketches::hostile();
-    hostile.failure.kind = "signal".to_owned();
-    let spoiled = std::env::temp_dir().join(format!("failsketch-hostile-{}.json", std::process::id()));
-    std::fs::write(&spoiled, sketch::json(&hostile).expect("plain data")).expect("it can be written");
+    let spoiled = std::env::temp_dir().join(format!("failsketch-hostile-{}.{extension}", std::process::id()));
+    std::fs::write(&spoiled, hostile).expect("it can be written");
     let names = sketches::all()
         .into_iter()
-        .map(|(name, _)| folder.join(format!("tests/golden/sketches/{name}.json")));
-    let done = std::process::Command::new("python3")
+        .map(|(name, _)| folder.join(format!("tests/golden/sketches/{name}.{extension}")));
+    let done = Command::new("python3")
         .arg(folder.join("tests/schema.py"))
-        .arg(folder.join("schema/sketch-v1.schema.json"))
-        .arg(folder.join("tests/golden/sketch.json"))
+        .arg(schema)
+        .arg(folder.join(format!("tests/golden/sketch.{extension}")))
         .args(names)
         .arg(&spoiled)
         .output();
@@ -150,6 +148,38 @@ fn json_is_valid() {
         "{}{}",
         String::from_utf8_lossy(&done.stdout),
         String::from_utf8_lossy(&done.stderr)
+    );
+}
+
+fn hostile() -> diagnosis::sketch::Sketch {
+    let mut hostile = sketches::hostile();
+    hostile.failure.kind = "signal".to_owned();
+    hostile
+}
+
+/// Against the schema that we publish.
+#[test]
+fn json_is_valid() {
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema/sketch-v1.schema.json");
+    judge(&schema, "json", &sketch::json(&hostile()).expect("plain data"));
+}
+
+/// Against the schema that OASIS publishes.
+#[test]
+fn sarif_is_valid() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sarif_schema.py");
+    let found = Command::new("python3")
+        .arg(script)
+        .arg(env!("CARGO_TARGET_TMPDIR"))
+        .output();
+    let found = found.expect("python3 can be run");
+    let said = String::from_utf8_lossy(&found.stderr);
+    assert!(found.status.success(), "no schema: {said}");
+    let schema = String::from_utf8_lossy(&found.stdout).trim().to_owned();
+    judge(
+        Path::new(&schema),
+        "sarif",
+        &sketch::sarif(&hostile()).expect("plain data"),
     );
 }
 
