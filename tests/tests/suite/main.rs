@@ -23,6 +23,7 @@ mod pt_traces;
 mod run;
 mod service;
 mod show;
+mod source_text;
 mod split;
 mod strange;
 mod trace_text;
