@@ -37,10 +37,10 @@ pub fn html(sketch: &Sketch) -> String {
     failure(&mut out, sketch);
     facts(&mut out, sketch);
     out.push_str("</header>\n<main>\n");
-    missing(&mut out, sketch);
     lanes::section(&mut out, sketch);
     predictors::sides_section(&mut out, sketch);
     predictors::table_section(&mut out, sketch, &|_| None);
+    missing(&mut out, sketch);
     values::section(&mut out, sketch);
     sources::section(&mut out, sketch);
     sources::stacks(&mut out, sketch);
