@@ -74,6 +74,27 @@ pub struct TrackedInstruction {
     pub pc: Pc,
 }
 
+/// How many statements farther away those come whose turn it is before a statement has another site.
+const TURN: u32 = 2;
+
+/// Sites in the order in which they are worth watching, of such as are in the order of their statements. One statement may access a
+/// dozen places, above all where the language's library was inlined into it (a look into a hash table): the first ones of it come at
+/// once, the others among those of farther statements.
+fn by_turns<S>(sites: Vec<(u32, S)>) -> Vec<S> {
+    let mut last = None;
+    let numbered = sites.into_iter().map(|(statement, site)| {
+        let times = match last {
+            Some((same, times)) if same == statement => times + 1,
+            _ => 0,
+        };
+        last = Some((statement, times));
+        (statement.saturating_add(TURN.saturating_mul(times)), site)
+    });
+    let mut numbered: Vec<(u32, S)> = numbered.collect();
+    numbered.sort_by_key(|(place, _)| *place);
+    numbered.into_iter().map(|(_, site)| site).collect()
+}
+
 /// Puts a plan together, function by function.
 pub struct Planner<'l, 'p, 'a> {
     program: &'p Program<'a>,
@@ -192,8 +213,24 @@ impl<'l, 'p, 'a> Planner<'l, 'p, 'a> {
         // Wider sites first among those of a statement, so that one that covers others is the one kept.
         self.sites
             .sort_by_key(|(statement, site)| (*statement, std::cmp::Reverse(site.width), site.access));
-        let sites = std::mem::take(&mut self.sites);
-        sites.into_iter().for_each(|(_, site)| self.plan.keep(site));
+        let sites = by_turns(std::mem::take(&mut self.sites));
+        sites.into_iter().for_each(|site| self.plan.keep(site));
         self.plan
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::by_turns;
+
+    #[test]
+    fn a_statement_with_many_sites_does_not_keep_the_others_waiting() {
+        let order = |statements: &[u32]| {
+            let sites = statements.iter().enumerate().map(|(site, &at)| (at, site));
+            by_turns(sites.collect())
+        };
+        assert_eq!(order(&[0, 1, 2]), [0, 1, 2]);
+        assert_eq!(order(&[0, 0, 0, 0, 1, 2, 9]), [0, 4, 1, 5, 2, 3, 6]);
+        assert_eq!(order(&[]), [0_usize; 0]);
     }
 }
