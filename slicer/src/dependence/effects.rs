@@ -40,8 +40,9 @@ impl RegisterSet {
 
     /// The vector register with a number.
     #[must_use]
-    pub fn vector(number: u32) -> Self {
-        Self(1 << (16 + number.min(31)))
+    pub const fn vector(number: u32) -> Self {
+        let number = if number < 31 { number } else { 31 };
+        Self(1 << (16 + number))
     }
 
     /// Both sets together.

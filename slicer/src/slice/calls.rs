@@ -17,6 +17,10 @@ use crate::view::FunctionView;
 /// Calls that functions are left by and through which lent bytes are followed, before they are taken to be written.
 const MOST_CALLS: u32 = 4;
 
+/// Registers in which floating-point numbers are passed, the first of which returns one.
+const FLOATS: u32 = 8;
+const FLOAT: RegisterSet = RegisterSet::vector(0);
+
 /// Who is called, as far as the slice cares.
 pub(super) enum Callee<'a> {
     /// A function of the program itself.
@@ -138,7 +142,11 @@ impl<'p, 'a> Slice<'p, 'a> {
             Callee::Library(name) => {
                 let summary = name.map_or(Summary::UNKNOWN, Summary::of);
                 if summary.result == ResultOf::Arguments {
-                    for argument in self.arguments(view, point.ix) {
+                    let mut arguments = self.arguments(view, point.ix);
+                    if location == Location::Register(FLOAT) {
+                        arguments.extend(prepared_floats(view, point.ix));
+                    }
+                    for argument in arguments {
                         self.want(here, view, point, Location::Register(argument));
                     }
                     self.want_passed(here, view, point);
@@ -300,6 +308,21 @@ pub(super) fn number_of(argument: Gpr) -> usize {
 
 /// The argument registers that the code before a call sets up, when nothing tells how many it takes.
 fn prepared_arguments(view: &FunctionView<'_, '_>, call: InstrIx) -> Vec<RegisterSet> {
+    let registers = Gpr::ARGUMENTS.iter().map(|&gpr| RegisterSet::gpr(gpr));
+    prepared(view, call, registers)
+}
+
+/// The same for floating-point numbers. Structures are copied through these registers, too, so only a function that returns such a
+/// number is taken to get some.
+fn prepared_floats(view: &FunctionView<'_, '_>, call: InstrIx) -> Vec<RegisterSet> {
+    prepared(view, call, (0..FLOATS).map(RegisterSet::vector))
+}
+
+fn prepared(
+    view: &FunctionView<'_, '_>,
+    call: InstrIx,
+    registers: impl Iterator<Item = RegisterSet>,
+) -> Vec<RegisterSet> {
     let Some(block) = view
         .flow
         .block_of(call)
@@ -310,9 +333,5 @@ fn prepared_arguments(view: &FunctionView<'_, '_>, call: InstrIx) -> Vec<Registe
     let written = (block.instrs.start..call.0)
         .map(|ix| view.effects(InstrIx(ix)).writes)
         .fold(RegisterSet::EMPTY, RegisterSet::with);
-    Gpr::ARGUMENTS
-        .iter()
-        .map(|&gpr| RegisterSet::gpr(gpr))
-        .take_while(|&set| written.meets(set))
-        .collect()
+    registers.take_while(|&set| written.meets(set)).collect()
 }
