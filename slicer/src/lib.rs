@@ -15,6 +15,7 @@ pub mod plan;
 pub mod slice;
 pub mod threads;
 pub mod view;
+pub mod wakes;
 
 pub use cfg::Cfg;
 pub use control::{ControlDependence, Decision};

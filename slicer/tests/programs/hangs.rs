@@ -176,3 +176,82 @@ fn a_wait_is_about_its_predicate() {
         assert_eq!(found, expected, "-O{level}");
     }
 }
+
+const EVENT: &str = r#"
+#include <pthread.h>
+#include <stdlib.h>
+struct event { pthread_mutex_t lock; pthread_cond_t wake; unsigned waiters; };
+__attribute__((noinline)) void signal_event(struct event *e) {
+    pthread_mutex_lock(&e->lock);
+    if (e->waiters > 0) /* asked */
+        pthread_cond_signal(&e->wake); /* signals */
+    pthread_mutex_unlock(&e->lock);
+}
+__attribute__((noinline)) void await(struct event *e) {
+    pthread_mutex_lock(&e->lock);
+    e->waiters++;
+    pthread_cond_wait(&e->wake, &e->lock); /* awaiting */
+    pthread_mutex_unlock(&e->lock);
+}
+void *worker(void *arg) {
+    signal_event(arg);
+    return NULL;
+}
+int main(void) {
+    struct event *e = calloc(1, sizeof *e);
+    pthread_t t;
+    pthread_create(&t, NULL, worker, e);
+    await(e); /* await */
+    pthread_join(t, NULL);
+    return 0;
+}
+"#;
+
+#[test]
+fn who_waits_for_a_signal_waits_for_whoever_would_have_sent_it() {
+    for level in [0, 2] {
+        let name = format!("event{level}");
+        let program = program(&name, Language::C, level, EVENT);
+        let id = function(program, "await");
+        let module = program.module(id.module).unwrap();
+        let flow = module.code().flow(id.function);
+        let waits = flow.calls().find_map(|(ix, target, _)| match target {
+            program::code::Target::Import(import) => {
+                let name = module.elf().import_name(import)?;
+                name.starts_with("pthread_cond_wait")
+                    .then(|| LinkAddr(flow.instructions[ix.0 as usize].next_ip()))
+            }
+            _ => None,
+        });
+        let mut main = thread(
+            program,
+            &name,
+            &["__futex_abstimed_wait", "pthread_cond_wait"],
+            &[],
+        );
+        main.frames.push(Frame {
+            module: Some(ModuleRef {
+                path: name.clone(),
+                addr: waits,
+                ..ModuleRef::default()
+            }),
+            position: Position::Return,
+            ..Frame::default()
+        });
+        let failure = resolve(&report(vec![main]), program).unwrap();
+        let calls = slicer::wakes::waking(program, &failure);
+        let line = |mark: &str| {
+            let mark = format!("/* {mark} */");
+            let lines = (1..).zip(EVENT.lines());
+            lines
+                .into_iter()
+                .find(|(_, line)| line.contains(&mark))
+                .map(|(n, _)| n)
+        };
+        let found: Vec<_> = calls.iter().map(|&call| line_at(program, call)).collect();
+        assert_eq!(found, [line("signals")], "-O{level}");
+        let slice = Slice::new(program, &Criterion::instruction(calls[0]));
+        let near: Vec<_> = slice.take(3).map(|found| found.statement.line).collect();
+        assert!(near.contains(&line("asked")), "-O{level}: {near:?}");
+    }
+}
