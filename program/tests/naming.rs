@@ -15,8 +15,8 @@ use std::collections::BTreeSet;
 
 use program::Module;
 use program::code::InstrIx;
-use program::naming::{Namer, RootKind};
-use program::values::Values;
+use program::naming::{Namer, RootKind, name_in_callee};
+use program::values::{Gpr, Values};
 use support::{Folder, FolderFiles};
 
 /// An access: its line, where it is, its name.
@@ -265,4 +265,27 @@ int main(void) { struct book b = {0}; send(&b); return (int)b.total; }
             "{build}: {names:?}"
         );
     }
+}
+
+/// A pointer that a call returned is in no variable of whoever passes it on.
+#[test]
+fn what_is_passed_has_the_name_that_the_callee_has_for_it() {
+    const C: &str = r#"
+struct box { int a; int length; };
+struct box one;
+__attribute__((noinline)) int length(const struct box *self) { return self->length; }
+__attribute__((noinline)) int twice(const struct box *it) { return 2 * length(it); }
+int main(void) { return twice(&one); }
+"#;
+    let folder = Folder::new("passed-names");
+    folder.write("box.c", C);
+    folder.run("gcc -g -O0 box.c -o built");
+    let files = FolderFiles::new(&folder, "built");
+    let module = Module::load("built", files.binary(), files).expect("a compiler wrote it");
+    let functions = module.code().functions();
+    let symbol = |id: &_| functions.get(*id).and_then(|it| it.symbol) == Some("twice");
+    let twice = functions.ids().find(symbol).expect("it is there");
+    let name = |offset| name_in_callee(&module, twice, Gpr::RDI, offset, 4).map(|name| name.path);
+    assert_eq!(name(4).as_deref(), Some("self->length"));
+    assert_eq!(name(0), None, "nobody accesses it");
 }

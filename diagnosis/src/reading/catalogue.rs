@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use program::code::InstrIx;
+use program::code::{InstrIx, Target};
 use program::expression::Shape as TypeShape;
-use program::naming::{AccessName, Namer};
+use program::naming::{AccessName, Namer, name_in_callee};
 use program::values::{Gpr, PlacedAccess, Values};
 use program::{Attribution, LinkAddr, ModuleId, Pc, Program, Statement, StatementKey, is_library_path};
 
@@ -311,7 +311,8 @@ fn name_at(
     with_namer(pc, program, |namer, ix, values| {
         if let Some((argument, offset)) = passed {
             let argument = *Gpr::ARGUMENTS.get(usize::from(argument))?;
-            return namer.name_passed(ix, argument, offset, width);
+            let named = namer.name_passed(ix, argument, offset, width);
+            return named.or_else(|| name_where_passed(pc, argument, offset, width, program));
         }
         let fits = |access: &&PlacedAccess| access.width == Some(width);
         let accesses = values.accesses(ix);
@@ -325,6 +326,25 @@ fn name_at(
             false => namer.name(ix, access),
         }
     })
+}
+
+/// The name that the callee of a call has for what is behind an argument.
+fn name_where_passed(
+    call: Pc,
+    argument: Gpr,
+    offset: i64,
+    width: u32,
+    program: &Program<'_>,
+) -> Option<AccessName> {
+    let module = program.module(call.module)?;
+    let function = program.function_at(call)?;
+    let flow = module.code().flow(function.function);
+    let at = flow.at(call.addr)?;
+    let mut calls = flow.calls();
+    match calls.find(|(ix, ..)| *ix == at)? {
+        (_, Target::Function(callee), _) => name_in_callee(module, callee, argument, offset, width),
+        _ => None,
+    }
 }
 
 /// Asks for a name at an instruction.

@@ -10,9 +10,10 @@
 //! - `scope` knows the variables at an instruction, `pointers` finds the one that an address comes from
 //! - `parts` goes from an object to the part that holds the bytes, `wrappers` past the standard types that
 //!   no source writes out
-//! - `path` writes it down
+//! - `path` writes it down; `callee` asks whoever is passed what has no name
 
 mod address;
+mod callee;
 mod fresh;
 mod memory;
 mod origin;
@@ -35,6 +36,7 @@ use crate::expression::Shape;
 use crate::module::Module;
 use crate::source::{TypeId, TypeKind};
 use crate::values::{Gpr, PlacedAccess, State, Value, Values};
+pub use callee::name_in_callee;
 use memory::{DEEPEST, Lvalue};
 pub use path::{PointerKind, Step, Subscript};
 use scope::InScope;
