@@ -233,3 +233,22 @@ fn a_run_that_ends_has_no_deadlock() {
     lab.waits(&mut run, 'b', Some(lock(A, Some(0))));
     assert!(observe(&lab.catalogue, &run).held.is_empty());
 }
+
+/// A lock for readers and writers, as glibc has it: two steps to take it for writing, a bit that stays, eight for each reader.
+#[test]
+fn who_has_given_a_lock_back_does_not_hold_it() {
+    let mut lab = Lab::new(
+        &[('l', "listener"), ('r', "reader")],
+        &[("tree.lock", Shape::Unknown)],
+    );
+    let waits = [('r', 111, Some(lock(A, None)))];
+    let text = "l:RW150=0>2 l:RW150=2>3 l:RW154=3>1 r:RW123=1>9 r:RW123=9>8 r:RW111=8>10";
+    let mut own = hang(&mut lab, text, &waits);
+    own.threads[0].ended = true;
+    let runs = [lab.success("r:RW123=0>8 r:RW141=8>0"), own];
+    assert_eq!(first(&mut lab, &runs), "deadlock 123 111");
+    // Nobody has what everybody gave back.
+    let mut nobody = hang(&mut lab, "l:RW150=0>2 l:RW150=2>3 l:RW154=3>1", &waits);
+    nobody.threads[0].ended = true;
+    assert!(deadlocks(&lab.catalogue, &nobody).is_empty());
+}
