@@ -21,7 +21,7 @@ use crate::run::{BranchId, LocationId, Run, StatementId};
 use crate::sketch::{Backends, Sketch};
 use crate::supplied::supplied;
 use crate::tracking::shares::part;
-use crate::tracking::{Assignment, Promising, Tracking};
+use crate::tracking::{Assignment, Promising, Tracking, Wanted};
 use verdict::Verdict;
 
 /// Failing runs that are kept to be shown: a sketch shows one, the one that its best predictor describes.
@@ -132,6 +132,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         if failure.kind == Kind::Hang {
             tracking.learn_locks(report, &failure);
             tracking.join_locks(&failure, &mut catalogue);
+            tracking.join_wakes(&failure);
         }
         let failing = tracking.statements().first().copied();
         Ok(Self {
@@ -225,9 +226,13 @@ impl<'p, 'a> Inquiry<'p, 'a> {
 
     /// What a run is to track.
     pub fn assignment(&mut self, run: u64) -> Assignment {
-        let promising = self.promising();
+        let wanted = Wanted {
+            promising: self.promising(),
+            convincing: self.ranked.first().is_some_and(|best| best.counts.convince()),
+            deciding: self.deciding(),
+        };
         self.tracking
-            .assignment(self.adapt.sigma(), run, &promising, &mut self.catalogue)
+            .assignment(self.adapt.sigma(), run, &wanted, &mut self.catalogue)
     }
 
     /// The failure does not recur: the next runs watch less of what would make threads late. Says whether there is any.
@@ -251,6 +256,25 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             location: *location,
         });
         promising.collect()
+    }
+
+    /// What decides at the branch where failing runs part from successful ones: it is watched before what is nearer to the failure.
+    fn deciding(&self) -> Vec<StatementId> {
+        let tested = self.parting().map(|branch| self.tracking.tested(branch));
+        tested.map_or_else(Vec::new, <[StatementId]>::to_vec)
+    }
+
+    /// The branch at which failing runs part from successful ones, where one tells as much as the best predictor does.
+    fn parting(&self) -> Option<BranchId> {
+        let best = self.ranked.first()?;
+        let as_good = |ranked: &&Ranked| ranked.counts.compare_f(&best.counts).is_eq();
+        let mut ranked = self.ranked.iter().take_while(as_good);
+        ranked.find_map(|ranked| match ranked.predictor {
+            Predictor::Branch { branch, .. } if ranked.says_something() && ranked.counts.separate() => {
+                Some(branch)
+            }
+            _ => None,
+        })
     }
 
     /// Takes in what a run showed.
@@ -337,6 +361,10 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         if let Some(branch) = self.best_branch() {
             self.tracking.look_for_tested(branch, &mut self.catalogue);
         }
+        if let Some(branch) = self.parting() {
+            self.tracking.look_for_tested(branch, &mut self.catalogue);
+            self.track_tested(branch);
+        }
         if failed {
             self.tracking.learn(record);
             self.join(writers.into_iter().chain(failed_at).collect());
@@ -381,6 +409,21 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             Next::Track(_) => None,
             Next::Stop(stop) => Some(stop),
         };
+    }
+
+    /// Has what a branch tests tracked, however far away it is in the slice.
+    fn track_tested(&mut self, branch: BranchId) {
+        let sigma = self.adapt.sigma();
+        let tested = self.tracking.tested(branch).iter().copied();
+        let far = tested.filter(|&statement| {
+            let info = self.catalogue.catalogue().statements.get(statement.0 as usize);
+            let place = info.and_then(|info| info.slice);
+            place.is_none_or(|place| place.number >= sigma)
+        });
+        let far: Vec<Pc> = far
+            .filter_map(|statement| self.catalogue.pc_of(statement, self.program))
+            .collect();
+        self.tracking.join(far);
     }
 
     /// Statements outside the slice that wrote what is tracked have causes of their own.

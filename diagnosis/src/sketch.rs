@@ -11,6 +11,20 @@ pub const ENDED: &str = "held by a thread that has ended";
 /// Of a deadlock: who has what a thread waits for waits for a signal.
 pub const SIGNAL: &str = "held by a thread that waits for a signal";
 
+/// Of a value: where the thread that wrote it then read it.
+#[must_use]
+pub fn read_by(read: &StatementRef) -> String {
+    let file = read.file.as_deref().and_then(|file| file.rsplit('/').next());
+    let place = match (file, read.line) {
+        (Some(file), Some(line)) => format!("{file}:{line}"),
+        _ => format!("{:#x}", read.pc),
+    };
+    format!("{READ_BY}{} ({place})", read.function)
+}
+
+/// What the predicate of such a value begins with.
+pub const READ_BY: &str = "read by ";
+
 /// The version of the JSON.
 pub const VERSION: u32 = 1;
 

@@ -6,13 +6,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::predictor::Predictor;
+use crate::predictor::{Predictor, Test};
 use crate::run::{Run, StatementId, ThreadIx, What};
 
 /// The statements by which a thread of a successful run wrote what it read where failing runs read another value.
 pub(crate) fn supplied(run: &Run, best: &Predictor) -> BTreeSet<StatementId> {
-    let Predictor::Value { at, location, .. } = best else {
+    let Predictor::Value {
+        at, location, test, ..
+    } = best
+    else {
         return BTreeSet::new();
+    };
+    let read = match test {
+        Test::ReadBy(read) => *read,
+        Test::Zero | Test::Negative | Test::Is(_) => at.statement,
     };
     let mut written: BTreeMap<u64, (ThreadIx, StatementId)> = BTreeMap::new();
     let mut found = BTreeSet::new();
@@ -20,7 +27,7 @@ pub(crate) fn supplied(run: &Run, best: &Predictor) -> BTreeSet<StatementId> {
         let What::Access(access) = event.what else {
             continue;
         };
-        if access.location == *location && access.kind.reads() && event.statement == at.statement {
+        if access.location == *location && access.kind.reads() && event.statement == read {
             let last = written.get(&access.addr);
             found.extend(
                 last.filter(|(thread, _)| *thread == event.thread)

@@ -438,7 +438,7 @@ impl Evidence {
     /// start on.
     fn watching(&self, predictor: &Predictor, from_the_start: bool) -> Tally {
         let locations = predictor.locations();
-        let from_the_start = from_the_start || matches!(predictor, Predictor::Unwritten { .. });
+        let from_the_start = from_the_start || predictor.needs_the_start();
         let mut all = Tally::default();
         for (watched, tally) in &self.watched {
             let says = |location| {
@@ -506,11 +506,10 @@ fn began_late(run: &Run, predictor: &Predictor) -> bool {
 fn silence_counts(run: &Run, predictor: &Predictor) -> bool {
     match predictor {
         Predictor::Branch { branch, .. } => run.traced.contains(branch),
-        Predictor::Unwritten { location, .. } => !run.late.contains(location),
-        _ => predictor
-            .locations()
-            .iter()
-            .all(|location| run.watched.contains(location)),
+        _ => predictor.locations().iter().all(|location| {
+            let late = predictor.needs_the_start() && run.late.contains(location);
+            run.watched.contains(location) && !late
+        }),
     }
 }
 

@@ -101,7 +101,7 @@ fn brute_force(runs: &[Run], predictor: &Predictor) -> Counts {
             .locations()
             .iter()
             .all(|location| run.watched.contains(location));
-        let from_the_start = matches!(predictor, Predictor::Unwritten { .. }) || others_know(runs, predictor);
+        let from_the_start = predictor.needs_the_start() || others_know(runs, predictor);
         let late = from_the_start && is_late(run, predictor);
         let silent = !watched
             || run.incomplete.is_some()

@@ -168,6 +168,8 @@ pub enum Test {
     Negative,
     /// It is this one, cut to the location's width.
     Is(u64),
+    /// Whatever it is, the same thread read it by this statement, and nobody had written there in between.
+    ReadBy(StatementId),
 }
 
 /// Of which execution of a statement something is said.
@@ -284,13 +286,28 @@ impl<R> Predictor<R> {
         }
     }
 
+    /// Whether only a run that watched from the start on can say that it did not hold: it depends on who wrote last.
+    pub(crate) fn needs_the_start(&self) -> bool {
+        let written = |test: &Test| matches!(test, Test::ReadBy(_));
+        match self {
+            Self::Unwritten { .. } => true,
+            Self::Value { test, .. } => written(test),
+            _ => false,
+        }
+    }
+
     /// Its accesses, in the order of the pattern. None for a branch, whose statement the catalogue knows.
     #[must_use]
     pub fn accesses(&self) -> Vec<(&Actor<R>, Option<LocationId>, Option<AccessKind>)> {
         use AccessKind::{Read, Write};
         match self {
             Self::Branch { .. } => Vec::new(),
-            Self::Value { at, location, .. } => vec![(at, Some(*location), None)],
+            Self::Value {
+                at, location, test, ..
+            } => {
+                let access = matches!(test, Test::ReadBy(_)).then_some(Write);
+                vec![(at, Some(*location), access)]
+            }
             Self::Unwritten { location, read } => vec![(read, Some(*location), Some(Read))],
             Self::Order {
                 pattern,

@@ -1,9 +1,12 @@
-//! Values: what accesses met.
+//! Values: what accesses met, and which write a read returned.
+//!
+//! A write that goes too far, or one that should not have been made, leaves a value that is each run's own: an address, a piece of
+//! text. What separates the runs then is who wrote what was read. Between threads that is an order, and has predictors of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::{Actor, Predictor, Test, When};
-use crate::run::{Catalogue, LocationId, Run, Shape, What};
+use crate::run::{Catalogue, LocationId, Run, Shape, StatementId, ThreadIx, What};
 
 use super::interleaving::Found;
 
@@ -50,6 +53,7 @@ struct Met {
 
 /// Finds the value predictors of a run.
 pub(crate) fn find(catalogue: &Catalogue, run: &Run, roles: &[u16], out: &mut impl Found) {
+    find_written(run, roles, out);
     let mut all: BTreeMap<(Actor<u16>, LocationId), Met> = BTreeMap::new();
     for (event, happened) in run.events.iter().enumerate() {
         let What::Access(access) = happened.what else {
@@ -94,6 +98,41 @@ pub(crate) fn find(catalogue: &Catalogue, run: &Run, roles: &[u16], out: &mut im
             };
             out.found(predictor, &[event], true);
         }
+    }
+}
+
+/// Finds the writes whose value the same thread read by another statement.
+fn find_written(run: &Run, roles: &[u16], out: &mut impl Found) {
+    let mut last: HashMap<u64, (ThreadIx, StatementId, usize)> = HashMap::new();
+    let mut found: BTreeMap<(Actor<u16>, LocationId, StatementId), usize> = BTreeMap::new();
+    for (event, happened) in run.events.iter().enumerate() {
+        let What::Access(access) = happened.what else {
+            continue;
+        };
+        if !run.watched.contains(&access.location) {
+            continue;
+        }
+        if let Some(&(thread, statement, at)) = last.get(&access.addr)
+            && access.kind.reads()
+            && (thread, statement) != (happened.thread, happened.statement)
+            && thread == happened.thread
+        {
+            let role = roles.get(thread.0 as usize).copied().unwrap_or(0);
+            let writer = Actor { statement, role };
+            found.insert((writer, access.location, happened.statement), at);
+        }
+        if access.kind.writes() {
+            last.insert(access.addr, (happened.thread, happened.statement, event));
+        }
+    }
+    for ((at, location, read), event) in found {
+        let predictor = Predictor::Value {
+            at,
+            location,
+            test: Test::ReadBy(read),
+            when: When::Ever,
+        };
+        out.found(predictor, &[event], true);
     }
 }
 

@@ -138,9 +138,23 @@ pub fn rank(catalogue: &Catalogue, evidence: &Evidence, failing: StatementId) ->
         let least = if ranked.restates() { 1 } else { compared };
         ranked.counts.successful >= least
     });
-    if ranked.iter().any(Ranked::tells) {
+    // That it failed is no reason, however badly the reasons do that there are.
+    let is_reason = |ranked: &Ranked| ranked.explains && ranked.counts.separate() && ranked.counts.convince();
+    if ranked.iter().any(|ranked| ranked.tells() || is_reason(ranked)) {
         ranked.retain(Ranked::says_something);
     }
+    let explained: Vec<(LocationId, Actor, u64)> = ranked
+        .iter()
+        .filter(|ranked| is_reason(ranked) && ranked.counts.successful_with == 0)
+        .flat_map(read_last)
+        .collect();
+    ranked.retain(|ranked| !explained.iter().any(|explained| is_symptom(ranked, explained)));
+    let orders: Vec<(Predictor, Counts)> = ranked
+        .iter()
+        .filter(|ranked| ranked.explains && matches!(ranked.predictor, Predictor::Order { .. }))
+        .map(|ranked| (ranked.predictor.clone(), ranked.counts))
+        .collect();
+    ranked.retain(|ranked| ranked.explains || !orders.iter().any(|order| is_to_blame(order, ranked)));
     // There are many pairs of locations: one that is in few runs is chance.
     let is_torn = |ranked: &Ranked| matches!(ranked.predictor, Predictor::Torn { .. });
     ranked.retain(|ranked| !is_torn(ranked) || ranked.counts.failing_with > 2 && ranked.counts.convince());
@@ -158,6 +172,53 @@ pub fn rank(catalogue: &Catalogue, evidence: &Evidence, failing: StatementId) ->
             .then_with(|| a.predictor.cmp(&b.predictor))
     });
     ranked
+}
+
+/// What the last access of an interleaving reads, where and by whom, and in how many failing runs.
+fn read_last(ranked: &Ranked) -> Option<(LocationId, Actor, u64)> {
+    let accesses = ranked.predictor.accesses();
+    let (actor, location, kind) = accesses.last()?;
+    let reads = kind.is_some_and(|kind| kind.reads());
+    let read = ((*location)?, (*actor).clone(), ranked.counts.failing_with);
+    reads.then_some(read)
+}
+
+/// Whether a predictor only says what a read found that an explanation ends with: that follows from it, though more runs may show
+/// the value than the interleaving that led to it.
+fn is_symptom(ranked: &Ranked, (read, by, times): &(LocationId, Actor, u64)) -> bool {
+    let Predictor::Value { at, location, .. } = &ranked.predictor else {
+        return false;
+    };
+    (at, location) == (by, read) && times * 2 >= ranked.counts.failing_with
+}
+
+/// Whether an order that explains the failure is in a pattern that does not, and in as many failing runs: then the pair does not matter
+/// but the order does, though fewer runs may have been able to show the pair.
+fn is_to_blame((order, counts): &(Predictor, Counts), pattern: &Ranked) -> bool {
+    let Predictor::Order {
+        location,
+        first,
+        second,
+        ..
+    } = order
+    else {
+        return false;
+    };
+    let Predictor::Atomicity {
+        location: same,
+        first: a,
+        between: b,
+        second: c,
+        ..
+    } = &pattern.predictor
+    else {
+        return false;
+    };
+    let inside = [(a, b), (b, c)].contains(&(first, second));
+    location == same
+        && inside
+        && counts.failing_with >= pattern.counts.failing_with
+        && counts.successful_with <= pattern.counts.successful_with
 }
 
 fn keep_if_any(ranked: &mut Vec<Ranked>, wanted: impl Fn(&Ranked) -> bool) {

@@ -60,6 +60,17 @@ pub struct Promising {
     pub location: Option<LocationId>,
 }
 
+/// What should be watched first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// In every run: the accesses of the best explanation.
+    pub promising: Vec<Promising>,
+    /// Whether that is hardly chance. As long as it may be, the nearest locations have their turn beside it.
+    pub convincing: bool,
+    /// Until enough failing runs have: what these statements access, which make the value at which runs part.
+    pub deciding: Vec<StatementId>,
+}
+
 /// The slice of a failure, and the plans made of it.
 pub struct Tracking<'p, 'a> {
     program: &'p Program<'a>,
@@ -201,6 +212,11 @@ impl<'p, 'a> Tracking<'p, 'a> {
             }
         }
         self.join(calls);
+    }
+
+    /// Takes in by which calls the threads of a program that hangs would have been woken: what decides on these is tracked from now on.
+    pub fn join_wakes(&mut self, failure: &Failure) {
+        self.join(slicer::wakes::waking(self.program, failure));
     }
 
     /// Takes in which library functions accessed what was watched: next time their callers are looked for.
@@ -401,7 +417,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
         &mut self,
         sigma: u32,
         run: u64,
-        promising: &[Promising],
+        wanted: &Wanted,
         catalogue: &mut Cataloguer,
     ) -> Assignment {
         self.extend(sigma, catalogue);
@@ -413,7 +429,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
         let Some(planned) = &self.planned else {
             return Assignment::default();
         };
-        let (locations, wanted) = self.chosen(planned, run, promising, catalogue);
+        let (locations, wanted) = self.chosen(planned, run, wanted, catalogue);
         let allocators = match self.provenance.is_wanted(&locations) {
             true => self.allocators.clone(),
             false => Vec::new(),

@@ -12,7 +12,7 @@ use watchpoint::{Address, Probe, WatchSpec};
 
 use super::given_up::{Access, access};
 use crate::reading::Places;
-use crate::record::{BlockRecord, RunRecord, WatchedRecord};
+use crate::record::{BlockRecord, RunEnd, RunRecord, WatchedRecord};
 
 /// Runs that are asked where a location comes from.
 const ENOUGH: u32 = 3;
@@ -65,10 +65,17 @@ impl Provenance {
         let few = if threads.len() > 1 { 1 } else { FEW };
         for (number, watched) in record.watched.iter().enumerate() {
             let own = record.hits.iter();
-            let own = own.filter(|hit| usize::try_from(hit.location).is_ok_and(|at| at == number));
-            let touched: BTreeSet<RunAddr> = own.map(|hit| hit.addr).collect();
+            let mut own = own.filter(|hit| usize::try_from(hit.location).is_ok_and(|at| at == number));
+            let mut touched: BTreeSet<RunAddr> = own.clone().map(|hit| hit.addr).collect();
             if touched.is_empty() || watched.fixed.is_some() {
                 continue;
+            }
+            // Of many objects, the one counts that the failing thread had in its hands at the end.
+            if touched.len() > few as usize
+                && let Some(thread) = failing_thread(record)
+                && let Some(last) = own.rfind(|hit| hit.tid == thread)
+            {
+                touched = BTreeSet::from([last.addr]);
             }
             *self.asked.entry(access(watched)).or_default() += 1;
             if touched.len() > few as usize {
@@ -119,6 +126,14 @@ impl Provenance {
         probes.retain(|probe| !known(probe));
         probes.splice(..0, early);
     }
+}
+
+/// The thread that failed, if the run did.
+fn failing_thread(record: &RunRecord) -> Option<u32> {
+    let RunEnd::Failed(report) = &record.end else {
+        return None;
+    };
+    u32::try_from(report.threads.get(report.failing)?.id?).ok()
 }
 
 /// Whether a location is found where somebody may have had it before.

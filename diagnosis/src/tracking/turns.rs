@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use watchpoint::{Address, WatchSpec, registers_for};
 
 use super::given_up::{self, Access};
-use super::{Planned, Promising, REGISTERS, Tracking, locks};
+use super::{Planned, Promising, REGISTERS, Tracking, Wanted, locks};
 use crate::fixed::Place;
 use crate::reading::Cataloguer;
 use crate::record::WatchedRecord;
@@ -25,17 +25,30 @@ impl Tracking<'_, '_> {
         &self,
         planned: &Planned,
         run: u64,
-        promising: &[Promising],
+        first: &Wanted,
         catalogue: &mut Cataloguer,
     ) -> (Vec<(WatchedRecord, WatchSpec)>, Vec<usize>) {
-        let mut wanted = self.locations_of(planned, promising, catalogue);
+        let mut wanted = self.locations_of(planned, &first.promising, catalogue);
         let locks: Vec<_> = self.locks.watches(&self.given_up).collect();
         let together = |taken: &[usize]| self.registers_of(planned, taken, &locks);
         let mut most: BTreeSet<Access> = self.accesses_of(planned, &wanted);
-        if wanted.is_empty() {
-            wanted = self.nearest(planned);
-            most = self.accesses_of(planned, &wanted);
-        } else {
+        if wanted.is_empty() || !first.convincing {
+            let anything = |&statement: &StatementId| Promising {
+                statement,
+                location: None,
+            };
+            let deciding: Vec<Promising> = first.deciding.iter().map(anything).collect();
+            let deciding = self.locations_of(planned, &deciding, catalogue);
+            let nearest = self.nearest(planned, &deciding);
+            wanted = match wanted.is_empty() {
+                true => {
+                    most = self.accesses_of(planned, &nearest);
+                    nearest
+                }
+                false => with_room_left(wanted, nearest, together),
+            };
+        }
+        if !first.promising.is_empty() {
             let failing = self.of_the_failing_statement(planned, catalogue);
             wanted = with_room_left(wanted, failing, together);
         }
@@ -130,10 +143,13 @@ impl Tracking<'_, '_> {
         accessed.map(|(number, _)| number).collect()
     }
 
-    /// The nearest locations that too few failing runs have watched: most often it is one of them, but none that nobody touches.
-    fn nearest(&self, planned: &Planned) -> Vec<usize> {
-        let locations = planned.armament.locations.iter().enumerate();
-        let near = locations.filter_map(|(number, armed)| {
+    /// The nearest locations that too few failing runs have watched: most often it is one of them, but none that nobody touches. What
+    /// decides at the branch where runs part comes before the nearest.
+    fn nearest(&self, planned: &Planned, deciding: &[usize]) -> Vec<usize> {
+        let all = 0..planned.armament.locations.len();
+        let others = all.filter(|number| !deciding.contains(number));
+        let near = deciding.iter().copied().chain(others).filter_map(|number| {
+            let armed = planned.armament.locations.get(number)?;
             let site = planned.plan.watch_sites.get(*armed.sites.first()?)?;
             let access = self.access(site);
             let kept = self.given_up.kept(&access);
@@ -144,6 +160,7 @@ impl Tracking<'_, '_> {
             let fixed = self.fixed.places(&watched).next();
             Some(Near {
                 number,
+                decides: deciding.contains(&number),
                 registers: registers_for(&[&spec]) + fixed.map_or(0, |_| registers(&spec)),
                 // What was found late was not seen well, and will be where failing runs had it.
                 seen: fixed.map_or(kept, |_| self.given_up.early(&access)),
@@ -234,17 +251,19 @@ fn with_room_left(
 /// A location of which too little is known.
 struct Near {
     number: usize,
+    /// It makes the value at which runs part.
+    decides: bool,
     /// How many it takes.
     registers: usize,
     /// In how many failing runs it was seen well.
     seen: u32,
 }
 
-/// The first locations of which too little is known, for half of the registers: the others take turns at the rest. Of the very
-/// nearest those that were seen least come first.
+/// The first locations of which too little is known, for half of the registers: the others take turns at the rest. What decides comes
+/// first, then of the very nearest those that were seen least.
 fn first_unknown(nearest: impl Iterator<Item = Near>) -> Vec<usize> {
     let mut nearest: Vec<Near> = nearest.take(REGISTERS).collect();
-    nearest.sort_by_key(|near| near.seen);
+    nearest.sort_by_key(|near| (!near.decides, near.seen));
     let mut free = REGISTERS / 2;
     let first = nearest.iter().map_while(|near| {
         free = free.checked_sub(near.registers)?;
@@ -279,6 +298,7 @@ mod tests {
         let first = |locations: &[(usize, u32)]| {
             let near = |(number, &(registers, seen))| Near {
                 number,
+                decides: false,
                 registers,
                 seen,
             };

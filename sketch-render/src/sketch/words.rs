@@ -2,7 +2,7 @@
 
 mod deadlock;
 
-use diagnosis::sketch::{Predictor, PredictorKind, PredictorStatement, Sketch, Step};
+use diagnosis::sketch::{Predictor, PredictorKind, PredictorStatement, READ_BY, Sketch, Step};
 
 use super::names::short;
 use super::view;
@@ -184,6 +184,23 @@ fn branch(predictor: &Predictor) -> Phrase {
 fn value(predictor: &Predictor) -> Phrase {
     const LAST: &str = " (last)";
     let variable = predictor.variable.as_deref().map(|name| short(name, NAME));
+    if let Some((reader, at)) = predictor
+        .predicate
+        .as_deref()
+        .and_then(|predicate| predicate.strip_prefix(READ_BY))
+        .zip(predictor.statements.first())
+    {
+        return Phrase::default()
+            .text(format!("{} set ", short(&at.thread_role, NAME)))
+            .variable(variable)
+            .text(" in ")
+            .code(short(&at.statement.function, NAME))
+            .text(format!(
+                " ({}), and read that in {}",
+                view::place(&at.statement),
+                plain_start(reader, NAME)
+            ));
+    }
     let predicate = plain_start(predictor.predicate.as_deref().unwrap_or("unusual"), NAME);
     let (predicate, found) = match predicate.strip_suffix(LAST) {
         Some(predicate) => (predicate.to_owned(), "last found"),
