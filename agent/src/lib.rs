@@ -16,6 +16,7 @@ pub mod daemon;
 mod durable;
 pub mod link;
 pub mod privacy;
+mod snapshot;
 pub mod spool;
 mod stacks;
 pub mod tracked;

@@ -22,7 +22,7 @@ use watchpoint::session::Session;
 use watchpoint::{Hit, Mode, Summary, WatchError, WatchSpec, WatchedSpan};
 
 use crate::allocations::Allocations;
-use crate::stacks::Stacks;
+use crate::stacks::{Stacks, Unwound};
 
 /// How long the reader of hits sleeps at most before it looks whether the run is over.
 const LOOK: Duration = Duration::from_millis(100);
@@ -136,6 +136,7 @@ pub fn track_with(
         let mut trackers: Vec<&mut dyn Tracker> = vec![companion, &mut stacks];
         trackers.extend(flow.as_mut().map(|flow| &mut *flow.recorder as &mut dyn Tracker));
         let outcome = run(launch, options, &mut trackers)?;
+        let stacks = stacks.finish();
         let mut record = record(&outcome, &stacks, &tracking, Vec::new(), None);
         record.flow = flow.map(|flow| flow.finish(&outcome));
         return Ok(Tracked { outcome, record });
@@ -163,9 +164,10 @@ pub fn track_with(
         read.map_err(TrackError::from)
             .and_then(|hits| Ok((outcome?, hits, session.summary(), modules)))
     })?;
+    let stacks = stacks.finish();
     let mut record = record(&outcome, &stacks, &tracking, hits, Some(&summary));
     record.flow = flow.map(|flow| flow.finish(&outcome));
-    let mapped_then = stacks.modules().or(modules.as_ref());
+    let mapped_then = stacks.modules.as_ref().or(modules.as_ref());
     record.allocations = allocations
         .zip(mapped_then)
         .map(|(allocations, map)| allocations.finish(&record.hits, map, options.modules));
@@ -188,7 +190,7 @@ fn read_to_end(session: &mut Session<'_>) -> Result<Vec<Hit>, WatchError> {
 
 fn record(
     outcome: &Outcome,
-    stacks: &Stacks<'_>,
+    stacks: &Unwound,
     tracking: &Tracking,
     hits: Vec<Hit>,
     summary: Option<&Summary>,
@@ -224,7 +226,7 @@ fn record(
         end,
         elapsed_ns: u64::try_from(outcome.elapsed.as_nanos()).unwrap_or(u64::MAX),
         hits: hits.collect(),
-        modules: stacks.modules().map(mapped).unwrap_or_default(),
+        modules: stacks.modules.as_ref().map(mapped).unwrap_or_default(),
         threads: stacks
             .first
             .iter()

@@ -7,10 +7,12 @@ use failure::image::{ModuleFiles, Registers};
 use program::RunAddr;
 use tracee::process::ModuleMap;
 
-use super::snapshot::calls;
+use crate::snapshot::calls;
 
 /// Blocks that are told of.
 const MOST_TOLD: usize = 32;
+/// Calls that are told of: what wraps an allocator is a few deep, and a container more.
+const FRAMES: usize = 16;
 
 /// A block, and the thread when it got it.
 pub(super) struct Block {
@@ -70,7 +72,7 @@ impl Blocks {
         let found: BTreeSet<usize> = found.collect();
         let found = found.into_iter().filter_map(|at| self.all.get(at));
         let told = found.take(MOST_TOLD).map(|block| {
-            let stack = calls(block, modules, files);
+            let stack = calls(&block.registers, &block.stack, modules, files, FRAMES);
             BlockRecord {
                 addr: block.addr,
                 size: block.size,

@@ -5,7 +5,6 @@
 //! the stacks: of a few, where all would take longer than the run.
 
 mod blocks;
-mod snapshot;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

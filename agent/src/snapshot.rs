@@ -3,16 +3,14 @@
 use std::borrow::Cow;
 
 use failure::image::{
-    self, Limits, MappedModule, Memory, ModuleFiles, ProcessImage, ProcessState, Region, StoppedThread,
+    self, Limits, MappedModule, Memory, ModuleFiles, ProcessImage, ProcessState, Region, Registers,
+    StoppedThread,
 };
 use failure::report::Source;
 use program::RunAddr;
 use tracee::process::ModuleMap;
 
-use super::blocks::Block;
-
-/// Calls that are told of: what wraps an allocator is a few deep, and a container more.
-const FRAMES: usize = 16;
+use crate::stacks::addresses;
 
 struct Snapshot<'b> {
     state: ProcessState,
@@ -21,12 +19,18 @@ struct Snapshot<'b> {
     stack: &'b [u8],
 }
 
-/// Where the calls return to that led to a block, the allocator's first, as far as the stack was kept.
-pub(super) fn calls(block: &Block, map: &ModuleMap, files: &dyn ModuleFiles) -> Vec<RunAddr> {
+/// Where the thread was, and where the calls return to that led there, innermost first, as far as the stack was kept.
+pub(crate) fn calls(
+    registers: &Registers,
+    stack: &[u8],
+    map: &ModuleMap,
+    files: &dyn ModuleFiles,
+    frames: usize,
+) -> Vec<RunAddr> {
     let thread = StoppedThread {
         tid: 0,
         name: None,
-        registers: block.registers,
+        registers: *registers,
         signal: None,
     };
     let snapshot = Snapshot {
@@ -35,16 +39,14 @@ pub(super) fn calls(block: &Block, map: &ModuleMap, files: &dyn ModuleFiles) -> 
             ..ProcessState::default()
         },
         modules: map.modules().iter().map(|module| module.mapped.clone()).collect(),
-        start: block.registers.rsp,
-        stack: &block.stack,
+        start: registers.rsp,
+        stack,
     };
     let limits = Limits {
-        frames: FRAMES,
+        frames,
         ..Limits::default()
     };
-    let report = image::report(&snapshot, files, limits);
-    let frames = report.threads.into_iter().flat_map(|thread| thread.frames);
-    frames.filter_map(|frame| frame.address).collect()
+    addresses(&image::report(&snapshot, files, limits), 0)
 }
 
 impl Memory for Snapshot<'_> {
