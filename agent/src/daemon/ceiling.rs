@@ -36,8 +36,8 @@ pub(super) struct Budget {
     /// What can run at the same time.
     width: u32,
     cost: TrapCost,
-    /// Traps at the last look.
-    before: u64,
+    /// Traps at the last look, by location.
+    before: BTreeMap<usize, u64>,
 }
 
 /// What tracking took so far.
@@ -52,12 +52,12 @@ pub(super) struct Spent {
 }
 
 /// What is to be done about the cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Remedy {
     /// Nothing.
     None,
-    /// Watch this location no more.
-    TurnOff(usize),
+    /// Watch these locations no more, all at once: each look takes its time, and what is hot costs most of it.
+    TurnOff(Vec<usize>),
     /// Watch nothing more: what costs so much is none of the locations.
     Stop,
 }
@@ -71,7 +71,7 @@ impl Budget {
             window,
             width: u32::try_from(threads.clamp(1, processors)).unwrap_or(1),
             cost,
-            before: 0,
+            before: BTreeMap::new(),
         }
     }
 
@@ -101,19 +101,48 @@ impl Budget {
         locations: usize,
         off: &[usize],
     ) -> Remedy {
-        let traps = &spent.traps;
-        let all: u64 = traps.values().sum();
-        let more = all.saturating_sub(std::mem::replace(&mut self.before, all));
-        let expected = self.spent(all.saturating_add(more), spent.stops, spent.own);
-        let fits = expected <= self.allowed(elapsed);
-        if more == 0 || fits && all < MOST_HITS {
+        let all: u64 = spent.traps.values().sum();
+        let before = std::mem::replace(&mut self.before, spent.traps.clone());
+        let since = |(&location, &traps): (&usize, &u64)| {
+            let before = before.get(&location).copied().unwrap_or_default();
+            (location, traps.saturating_sub(before))
+        };
+        let mut since: Vec<(usize, u64)> = spent.traps.iter().map(since).collect();
+        let mut more: u64 = since.iter().map(|(_, traps)| traps).sum();
+        let fits = |more: u64| {
+            let expected = self.spent(all.saturating_add(more), spent.stops, spent.own);
+            expected <= self.allowed(elapsed) && all < MOST_HITS
+        };
+        if more == 0 || fits(more) {
             return Remedy::None;
         }
+        since.sort_by_key(|(_, traps)| std::cmp::Reverse(*traps));
+        let on = |location: usize| location < locations && !off.contains(&location);
+        let mut hottest = Vec::new();
+        for (location, traps) in since
+            .into_iter()
+            .filter(|(location, traps)| on(*location) && *traps > 0)
+        {
+            if !hottest.is_empty() && fits(more) {
+                break;
+            }
+            hottest.push(location);
+            more -= traps;
+        }
+        match hottest.is_empty() && (0..locations).all(|location| off.contains(&location)) {
+            true => Remedy::Stop,
+            false if hottest.is_empty() => self.without_hits(&spent.traps, locations, off),
+            false => Remedy::TurnOff(hottest),
+        }
+    }
+
+    /// What costs so much is no location's own, as far as is known: the one that was touched most goes, and at last everything.
+    fn without_hits(&self, traps: &BTreeMap<usize, u64>, locations: usize, off: &[usize]) -> Remedy {
         let on = traps
             .iter()
             .filter(|(location, _)| **location < locations && !off.contains(location));
         match on.max_by_key(|(_, traps)| **traps) {
-            Some((&hottest, _)) => Remedy::TurnOff(hottest),
+            Some((&hottest, _)) => Remedy::TurnOff(vec![hottest]),
             None => Remedy::Stop,
         }
     }
@@ -179,7 +208,7 @@ mod tests {
             window: WINDOW,
             width: 1,
             cost: TrapCost::default(),
-            before: 0,
+            before: BTreeMap::new(),
         }
     }
 
@@ -203,10 +232,25 @@ mod tests {
         assert_eq!(budget.look(at(0.02), &traps(900), 2, &[]), Remedy::None);
         assert_eq!(budget.look(at(0.04), &traps(1900), 2, &[]), Remedy::None);
         // As many again would be too many.
-        assert_eq!(budget.look(at(0.06), &traps(2900), 2, &[]), Remedy::TurnOff(1));
+        assert_eq!(
+            budget.look(at(0.06), &traps(2900), 2, &[]),
+            Remedy::TurnOff(vec![1])
+        );
         let cost = budget.spent(2910, 0, Duration::ZERO);
         assert!(cost <= WINDOW.mul_f64(0.01), "{cost:?}");
         assert_eq!(budget.look(at(0.08), &traps(2900), 2, &[1]), Remedy::None);
+    }
+
+    #[test]
+    fn what_is_hot_goes_together() {
+        let mut budget = budget();
+        let hot = spent(BTreeMap::from([(0, 3000), (1, 40), (2, 5000), (3, 0)]), 0);
+        assert_eq!(
+            budget.look(at(0.02), &hot, 4, &[]),
+            Remedy::TurnOff(vec![2, 0, 1])
+        );
+        let later = spent(BTreeMap::from([(0, 3000), (1, 40), (2, 5000), (3, 1)]), 0);
+        assert_eq!(budget.look(at(30.0), &later, 4, &[2, 0, 1]), Remedy::None);
     }
 
     #[test]
@@ -226,7 +270,10 @@ mod tests {
     fn stops_for_signals_count_too() {
         let with = |stops| spent(BTreeMap::from([(0, 100)]), stops);
         assert_eq!(budget().look(at(0.1), &with(0), 1, &[]), Remedy::None);
-        assert_eq!(budget().look(at(0.1), &with(1600), 1, &[]), Remedy::TurnOff(0));
+        assert_eq!(
+            budget().look(at(0.1), &with(1600), 1, &[]),
+            Remedy::TurnOff(vec![0])
+        );
     }
 
     #[test]
@@ -235,7 +282,7 @@ mod tests {
             own: TO_BEGIN + Duration::from_millis(62),
             ..spent(BTreeMap::from([(0, 100)]), 0)
         };
-        assert_eq!(budget().look(at(0.1), &own, 1, &[]), Remedy::TurnOff(0));
+        assert_eq!(budget().look(at(0.1), &own, 1, &[]), Remedy::TurnOff(vec![0]));
     }
 
     #[test]

@@ -106,10 +106,12 @@ impl<'f> Observing<'f> {
         let spent = self.spent(stops);
         match budget.look(elapsed, &spent, self.locations.len(), &self.off) {
             Remedy::None => (),
-            Remedy::TurnOff(location) => {
-                self.session.leave(location);
-                self.off.push(location);
-                tracing::info!(pid = %self.pid, location, "touched too often: turned off");
+            Remedy::TurnOff(locations) => {
+                tracing::info!(pid = %self.pid, ?locations, "touched too often: turned off");
+                for location in locations {
+                    self.session.leave(location);
+                    self.off.push(location);
+                }
             }
             Remedy::Stop => self.over = true,
         }

@@ -59,11 +59,12 @@ impl Drop for Service {
     }
 }
 
-/// The file of an agent that watches something.
+/// The file of an agent that watches something, in short windows. What it may cost is another question: an agent that was not
+/// optimised, on a busy machine, takes long.
 pub fn settings(built: &Built, server: &str, job: &str) -> String {
     let folder = built.folder.path().display();
     format!(
-        "server = '{server}'\nhost_id = '{folder}/host-id'\nwindow_seconds = 1\nspool = {{ path = '{folder}/spool' }}\n{job}\n"
+        "server = '{server}'\nhost_id = '{folder}/host-id'\nwindow_seconds = 1\nceiling_percent = 25.0\nspool = {{ path = '{folder}/spool' }}\n{job}\n"
     )
 }
 

@@ -22,6 +22,8 @@ use crate::watcher::{Address, Arming, Event, RawHit, WatchSpec, module_at};
 
 /// Of the places that probes told of since the last look, so many are watched: there are no more registers.
 const LATEST: usize = 4;
+/// How long probes are set before somebody else has his turn.
+const AT_ONCE: Duration = Duration::from_millis(10);
 /// How often it is looked for libraries that somebody waits for, and whether the process runs another program.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How long registers are asked for that are about to be free.
@@ -46,6 +48,9 @@ pub(super) struct Attached {
     executable: Option<PathBuf>,
     /// Kept for as long as they are to report, each for its location.
     probes: Vec<(usize, Uprobe)>,
+    /// Locations with the places of theirs that are still to get a probe. That takes long, and the program is trapped by those that are
+    /// there already: whoever looks after the cost has his turn in between.
+    unprobed: VecDeque<(usize, usize)>,
     /// Locations that are not to be watched any more.
     left: BTreeSet<usize>,
 }
@@ -67,7 +72,14 @@ impl Attached {
         arms.look_at(pid.first_thread())?;
         let outlet = source.outlet();
         arms.arm_all(pid, &outlet)?;
-        let probes = set_probes(pid, &specs, &modules, source)?;
+        let unprobed = specs.iter().enumerate().flat_map(|(location, spec)| {
+            let places = match &spec.address {
+                Address::Probed(places) => places.len(),
+                _ => 0,
+            };
+            (0..places).map(move |number| (location, number))
+        });
+        let unprobed: VecDeque<(usize, usize)> = unprobed.collect();
         let waiting = unmapped(&specs, &modules);
         let mut attached = Self {
             pid,
@@ -83,9 +95,11 @@ impl Attached {
             outlet,
             program,
             executable: executable(&modules),
-            probes,
+            probes: Vec::new(),
+            unprobed,
             left: BTreeSet::new(),
         };
+        attached.set_probes(source)?;
         let mut begun = vec![Event::Modules(Box::new(modules.clone()))];
         let armed = placed
             .into_iter()
@@ -183,10 +197,11 @@ impl Attached {
     }
 
     /// Whether the process has ended.
-    pub(super) fn news(&mut self) -> Result<Vec<Event>, WatchError> {
+    pub(super) fn news(&mut self, source: &Source) -> Result<Vec<Event>, WatchError> {
         if self.ended {
             return Ok(Vec::new());
         }
+        self.set_probes(source)?;
         if !self.exit.wait(Duration::ZERO)? {
             if self.looked.elapsed() < LOOK_AGAIN {
                 return Ok(Vec::new());
@@ -304,16 +319,69 @@ impl Attached {
         changes
     }
 
+    /// Sets probes that are still to be set, for a moment.
+    fn set_probes(&mut self, source: &Source) -> Result<(), WatchError> {
+        let started = Instant::now();
+        while started.elapsed() < AT_ONCE
+            && let Some((location, number)) = self.unprobed.pop_front()
+        {
+            let probe = match self.set_probe(location, number, source) {
+                // The location has other places, or says that it was not watched.
+                Err(WatchError::Perf(PerfError::ProbeRefused { .. })) => None,
+                other => other?,
+            };
+            self.probes.extend(probe.map(|probe| (location, probe)));
+        }
+        Ok(())
+    }
+
+    fn set_probe(
+        &self,
+        location: usize,
+        number: usize,
+        source: &Source,
+    ) -> Result<Option<Uprobe>, WatchError> {
+        let Some(Address::Probed(places)) = self.specs.get(location).map(|spec| &spec.address) else {
+            return Ok(None);
+        };
+        let Some(place) = places.get(number) else {
+            return Ok(None);
+        };
+        let module = match &place.module {
+            None => self.modules.executable(),
+            Some(path) => module_at(&self.modules, path),
+        };
+        let path = module.and_then(|module| self.modules.file(module));
+        let Some((path, id)) = path.zip(ProbeId::of(location, number)) else {
+            return Ok(None);
+        };
+        let file = ProbeFile::at(&path);
+        let target = ProbeTarget::Thread(self.pid.first_thread());
+        source.with_probe(probe_cookie(id), |delivery| {
+            Uprobe::open(&file, place.offset, ProbeEnd::Entry, target, delivery)
+        })
+    }
+
     /// Watches a location no more.
     pub(super) fn leave(&mut self, location: usize) -> Vec<Event> {
         self.left.insert(location);
         self.waiting.retain(|waiting| *waiting != location);
-        self.probes.retain(|(of, _)| *of != location);
+        self.unprobed.retain(|(of, _)| *of != location);
         let until_ns = monotonic_ns();
         let placement = self.table.leave(location);
         for (register, wanted) in placement.set {
             // A thread that cannot be disarmed has ended, or ends with the watch.
             let _ended = self.arms.set(register, wanted);
+        }
+        let (gone, kept) = std::mem::take(&mut self.probes)
+            .into_iter()
+            .partition(|(of, _)| *of == location);
+        self.probes = kept;
+        let gone: Vec<(usize, Uprobe)> = gone;
+        if !gone.is_empty() {
+            // The kernel takes its time to remove a probe, and whoever looks after the cost has none. If there is no thread, it is now.
+            let removing = std::thread::Builder::new().name("probes".to_owned());
+            let _removed_here = removing.spawn(move || drop(gone));
         }
         let left = placement.given_up.into_iter();
         left.map(|(location, at)| Event::Disarmed {
@@ -342,39 +410,4 @@ fn unmapped(specs: &[WatchSpec], modules: &ModuleMap) -> Vec<usize> {
         |spec: &WatchSpec| matches!(spec.address, Address::Static { .. }) && spec.resolve(modules).is_none();
     let waiting = specs.iter().enumerate().filter(|(_, spec)| waits(spec));
     waiting.map(|(location, _)| location).collect()
-}
-
-fn set_probes(
-    pid: Pid,
-    specs: &[WatchSpec],
-    modules: &ModuleMap,
-    source: &Source,
-) -> Result<Vec<(usize, Uprobe)>, WatchError> {
-    let mut opened = Vec::new();
-    for (location, spec) in specs.iter().enumerate() {
-        let Address::Probed(places) = &spec.address else {
-            continue;
-        };
-        for (number, place) in places.iter().enumerate() {
-            let module = match &place.module {
-                None => modules.executable(),
-                Some(path) => module_at(modules, path),
-            };
-            let path = module.and_then(|module| modules.file(module));
-            let Some((path, id)) = path.zip(ProbeId::of(location, number)) else {
-                continue;
-            };
-            let file = ProbeFile::at(&path);
-            let target = ProbeTarget::Thread(pid.first_thread());
-            let probe = source.with_probe(probe_cookie(id), |delivery| {
-                Uprobe::open(&file, place.offset, ProbeEnd::Entry, target, delivery)
-            });
-            match probe {
-                // The location has other places, or says that it was not watched.
-                Err(WatchError::Perf(PerfError::ProbeRefused { .. })) => {}
-                other => opened.extend(other?.map(|probe| (location, probe))),
-            }
-        }
-    }
-    Ok(opened)
 }

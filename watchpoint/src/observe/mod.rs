@@ -178,7 +178,7 @@ impl Watcher for ObserveWatcher {
         let news = match &mut self.side {
             Side::Launched(launched) => launched.drain()?,
             Side::Riding(passenger) => passenger.drain(),
-            Side::Attached(attached) => attached.news()?,
+            Side::Attached(attached) => attached.news(&self.source)?,
         };
         let mut ended = None;
         let mut others = Vec::new();
