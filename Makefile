@@ -25,6 +25,8 @@ eval: setup
 	@FAILSKETCH_FLOW_RUNS=20 $(CARGO) test -j$(JOBS) -p failsketch-tests --test suite zoo_flow -- --test-threads $(JOBS)
 	@tests/eval/eval.py $(EVAL)
 
+# A real server program to attach to, and its benchmark.
+bench: PACKAGES += redis-server redis-tools
 bench: setup
 	@tests/bench/bench.py
 

@@ -17,9 +17,11 @@ import time
 from pathlib import Path
 
 SIGMA = 4
-WINDOW = 5
-ROUNDS = 7
-REQUESTS = {"get": 150_000, "set": 150_000}
+# Seconds; a production agent has 60. Each turn is a whole one, with what is turned off at its beginning.
+WINDOW = 20
+ROUNDS = 3
+SECONDS = 10
+KINDS = ["get", "set"]
 # The agent's ceiling, and what the ceiling itself may be missed by.
 LEAST_RATIO = 0.985
 
@@ -135,12 +137,12 @@ class Bench:
 
     def rates(self):
         """Requests a second, by kind."""
-        rates = {}
-        for kind, requests in REQUESTS.items():
-            done = subprocess.run(["redis-benchmark", "-p", str(self.port), "-t", kind, "-n", str(requests), "-c", "20", "-q",
-                                   "--csv"], check=True, stdout=subprocess.PIPE, text=True)
-            rates[kind] = float(done.stdout.splitlines()[-1].split(",")[1].strip('"'))
-        return rates
+        return {kind: self.rate(kind, self.requests) for kind in KINDS}
+
+    def rate(self, kind, requests):
+        done = subprocess.run(["redis-benchmark", "-p", str(self.port), "-t", kind, "-n", str(requests), "-c", "20", "-q", "--csv"],
+                              check=True, stdout=subprocess.PIPE, text=True)
+        return float(done.stdout.splitlines()[-1].split(",")[1].strip('"'))
 
     def fail(self):
         """Redis fails in the middle of its work, and the server hears of it."""
@@ -163,7 +165,7 @@ class Bench:
         self.say("steer", bug, "--widen")
         wait_for("another sigma", lambda: self.sketch(bug)["sigma"] == SIGMA)
         self.start_redis()
-        self.rates()
+        self.requests = int(SECONDS * self.rate("get", 50_000))
         rounds = []
         for _ in range(ROUNDS):
             before, plans = self.rates(), self.plans()
@@ -176,8 +178,8 @@ class Bench:
             alone = {kind: (before[kind] + after[kind]) / 2 for kind in before}
             rounds.append({"alone": alone, "watched": watched})
         sketch = self.sketch(bug)
-        ratios = {kind: statistics.median(it["watched"][kind] / it["alone"][kind] for it in rounds) for kind in REQUESTS}
-        spread = {kind: [round(it["watched"][kind] / it["alone"][kind], 3) for it in rounds] for kind in REQUESTS}
+        ratios = {kind: statistics.median(it["watched"][kind] / it["alone"][kind] for it in rounds) for kind in KINDS}
+        spread = {kind: [round(it["watched"][kind] / it["alone"][kind], 3) for it in rounds] for kind in KINDS}
         return {"program": Path(self.redis).name, "failed_in": sketch["failure"]["statement"]["function"],
                 "sigma": sketch["sigma"], "windows": sketch["runs"]["successful"], "ratios": ratios, "spread": spread,
                 "rounds": rounds, "gaps": sketch["gaps"], "notes": sketch["notes"]}

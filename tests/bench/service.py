@@ -5,6 +5,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import attached
+
 ROOT = Path(__file__).parents[2]
 ZOO = ROOT / "tests/zoo"
 PROGRAM = "mysql-proc-info"
@@ -23,6 +25,7 @@ def measure(folder, failsketch, ingest, updates):
     for name, binary in (("ingest", ingest), ("updates", updates)):
         done = subprocess.run([binary, program, kept], check=True, stdout=subprocess.PIPE, text=True)
         row[name] = json.loads(done.stdout)
+    row["attached"] = attached.measure(folder, failsketch)
     return row
 
 
@@ -37,3 +40,4 @@ def report(row, verdict):
     print(f"\nanother run taken in and drawn: {stored}")
     growth = max(times) / times[0]
     verdict("growth with the number of runs", growth, growth <= MOST_GROWTH, f"at most {MOST_GROWTH}: noise")
+    attached.report(row["attached"], verdict)

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 """Whether a fleet finds what one machine finds: the zoo's programs through a server and agents, judged by the facts.
 
-With fewer registers than a plan takes, no agent sees everything. With --store, one server on that database serves all fleets,
-as bugs of different programs.
+With fewer registers than a plan takes, no agent sees everything. Each fleet has a server and a database of its own.
 """
 
 import argparse
+import contextlib
 import json
-import socket
 import subprocess
 import tempfile
 import time
@@ -15,17 +14,17 @@ from pathlib import Path
 
 import judge
 import programs
+from postgres import Postgres, free_port
 
 ROOT = programs.ROOT
 
 
 def fleet(failsketch, subject, agents, registers, limit, server):
     """The sketch of a fleet, and how long it took."""
-    hangs = ["--timeout", "2"] if subject.hangs else []
     words = [failsketch, "fleet", "--agents", agents, "--registers", registers, "--time-limit", limit, "--format", "json"]
     words += ["--server", server] if server else []
     started = time.monotonic()
-    done = subprocess.run([*map(str, words), *([] if not hangs else []), "--", *subject.command], stdout=subprocess.PIPE,
+    done = subprocess.run([*map(str, words), "--", *subject.command], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True)
     seconds = time.monotonic() - started
     if done.returncode != 0:
@@ -37,9 +36,7 @@ class Server:
     """One for all fleets, on a database."""
 
     def __init__(self, failsketch, store, folder):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            address = f"127.0.0.1:{probe.getsockname()[1]}"
+        address = f"127.0.0.1:{free_port()}"
         self.url = f"http://{address}"
         self.process = subprocess.Popen([failsketch, "serve", "--listen", address, "--store", store, "--objects",
                                          str(Path(folder) / "objects")], stderr=subprocess.PIPE, text=True)
@@ -61,17 +58,17 @@ def main():
     arguments.add_argument("--levels", nargs="*", default=programs.LEVELS)
     arguments.add_argument("--only", nargs="*", default=[])
     arguments.add_argument("--time-limit", type=int, default=180)
-    arguments.add_argument("--store", help="sqlite:FILE or postgres://…; a new one for each fleet if nothing is said")
+    arguments.add_argument("--postgres", action="store_true", help="on PostgreSQL instead of SQLite")
     options = arguments.parse_args()
     subjects = programs.built([programs.ZOO], options.levels, options.only, ROOT / "target/eval")
     right = tried = 0
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        database = stack.enter_context(Postgres()) if options.postgres else None
         for subject in subjects:
             for _ in range(options.runs):
-                # A bug that a fleet has explained is explained for the next one, too: each has a store of its own.
                 server = None
-                if options.store:
-                    server = Server(options.failsketch, options.store, folder)
+                if database:
+                    server = Server(options.failsketch, database.database(), folder)
                 sketch, seconds, problem = fleet(options.failsketch, subject, options.agents, options.registers,
                                                  options.time_limit, server and server.url)
                 if server:
