@@ -112,6 +112,8 @@ pub fn run(args: &RunArgs) -> Result<Ended> {
             }
             None => &executable,
         };
+        // A script is older than what it runs.
+        let sources = sources.of_program(executable);
         let others = found.record.modules.iter().filter(|module| !module.executable);
         let program = files.program_of_modules(executable, others.map(|module| module.path.as_str()))?;
         let mut found = found;

@@ -1,0 +1,325 @@
+//! How much is tracked when, and when it ends.
+
+use super::*;
+use crate::run::{Run, Shape};
+use crate::testkit::Lab;
+
+fn ended(failed: bool, ranked: &[Ranked], slice_length: Option<u32>) -> Ended<'_> {
+    Ended {
+        failed,
+        here: true,
+        part: Part::WHOLE,
+        ranked,
+        slice_length,
+        watched: true,
+        locked: false,
+        alone: false,
+    }
+}
+
+/// Rankings with more and more failing runs, after `successes` successful ones.
+fn rankings(lab: &mut Lab, good: &Run, bad: &Run, successes: usize) -> Vec<Vec<Ranked>> {
+    let mut runs = vec![good.clone(); successes];
+    (0..8)
+        .map(|_| {
+            runs.push(bad.clone());
+            lab.rank(&runs).1
+        })
+        .collect()
+}
+
+fn order() -> (Lab, Run, Run) {
+    let mut lab = Lab::new(&[('m', "main"), ('a', "worker")], &[("p", Shape::Pointer)]);
+    let good = lab.success("m:W1=5 a:R2=5 m:W3=0");
+    let bad = lab.failure("m:W1=5 m:W3=0 a:R2=0", 'a', &[2]);
+    (lab, good, bad)
+}
+
+#[test]
+fn whoever_asks_for_more_gets_twice_as_much_and_another_search() {
+    let (mut lab, good, bad) = order();
+    let ranked = rankings(&mut lab, &good, &bad, 5);
+    let mut adapt = Adapt::new(FIRST, 12);
+    let stop = ranked.iter().map(|ranked| adapt.ended(ended(true, ranked, None)));
+    assert!(stop.last().is_some_and(|next| matches!(next, Next::Stop(_))));
+    let sigma = adapt.sigma();
+    assert_eq!(adapt.widen(), Next::Track(2 * sigma));
+    assert_eq!(adapt.recurrences(), 0);
+    assert!(matches!(
+        adapt.ended(ended(true, &ranked[0], None)),
+        Next::Track(_)
+    ));
+}
+
+#[test]
+fn an_explanation_waits_for_successes_without_more_failures() {
+    let (mut lab, good, bad) = order();
+    let none = rankings(&mut lab, &good, &bad, 1);
+    let some = rankings(&mut lab, &good, &bad, 3);
+    let mut adapt = Adapt::new(FIRST, 12);
+    adapt.ended(ended(false, &[], None));
+    for ranked in none.iter().take(5) {
+        assert_eq!(adapt.spares(Part::WHOLE), None);
+        assert!(matches!(adapt.ended(ended(true, ranked, None)), Next::Track(_)));
+    }
+    for _ in 0..20 {
+        assert!(matches!(adapt.spares(Part::WHOLE), Some(Next::Track(_))));
+    }
+    assert_eq!(adapt.recurrences(), 5);
+    let stop = adapt.ended(ended(false, &some[4], None));
+    assert_eq!(stop, Next::Stop(Stop::Stable));
+}
+
+#[test]
+fn successes_that_never_come_are_not_waited_for_for_ever() {
+    let (mut lab, good, bad) = order();
+    let ranked = rankings(&mut lab, &good, &bad, 1);
+    let mut adapt = Adapt::new(FIRST, 12);
+    for ranked in ranked.iter().take(5) {
+        adapt.ended(ended(true, ranked, None));
+    }
+    let spared = std::iter::from_fn(|| adapt.spares(Part::WHOLE));
+    let spared = spared.take_while(|next| matches!(next, Next::Track(_))).count();
+    assert!(spared < 100, "{spared} failures");
+}
+
+#[test]
+fn sigma_doubles_until_an_explanation_stays() {
+    let (mut lab, good, bad) = order();
+    let ranked = rankings(&mut lab, &good, &bad, 5);
+    assert!(ranked[0][0].explains);
+    let mut adapt = Adapt::new(FIRST, 10);
+    assert_eq!(
+        adapt.ended(ended(false, &[], None)),
+        Next::Track(2),
+        "a success changes nothing"
+    );
+    assert_eq!(adapt.ended(ended(true, &[], None)), Next::Track(4));
+    assert_eq!(adapt.ended(ended(true, &ranked[0], None)), Next::Track(8));
+    assert_eq!(adapt.ended(ended(true, &ranked[1], None)), Next::Track(16));
+    assert_eq!(
+        adapt.ended(ended(true, &ranked[2], None)),
+        Next::Stop(Stop::Stable)
+    );
+    assert_eq!(adapt.recurrences(), 4);
+}
+
+#[test]
+fn runs_that_watched_a_part_count_for_a_part() {
+    let (mut lab, good, bad) = order();
+    let ranked = rankings(&mut lab, &good, &bad, 5);
+    let recurrences = |part| {
+        let mut adapt = Adapt::new(FIRST, 10);
+        let ended = |_| {
+            adapt.ended(Ended {
+                part,
+                ..ended(true, &ranked[7], None)
+            })
+        };
+        let next: Vec<Next> = (0..32).map(ended).collect();
+        next.iter()
+            .position(|next| matches!(next, Next::Stop(Stop::Stable)))
+            .map(|at| at + 1)
+    };
+    assert_eq!(
+        recurrences(Part::of(1, 4)),
+        Some(12),
+        "others have had their turn by then"
+    );
+    let mut adapt = Adapt::new(FIRST, 10);
+    let quarter = Ended {
+        part: Part::of(1, 4),
+        ..ended(true, &[], None)
+    };
+    let sigmas: Vec<Next> = (0..8).map(|_| adapt.ended(quarter)).collect();
+    assert_eq!(sigmas, [2, 2, 2, 4, 4, 4, 4, 8].map(Next::Track));
+}
+
+#[test]
+fn it_waits_for_successful_runs_to_compare_with() {
+    let (mut lab, good, bad) = order();
+    let few = rankings(&mut lab, &good, &bad, 1);
+    let mut adapt = Adapt::new(FIRST, 10);
+    for ranked in &few[..3] {
+        assert!(matches!(adapt.ended(ended(true, ranked, None)), Next::Track(_)));
+    }
+    let enough = rankings(&mut lab, &good, &bad, 5);
+    assert_eq!(
+        adapt.ended(ended(false, &enough[2], None)),
+        Next::Stop(Stop::Stable)
+    );
+}
+
+#[test]
+fn a_symptom_does_not_end_the_search_before_the_slice_does() {
+    let mut lab = Lab::new(&[('m', "main")], &[("p", Shape::Pointer)]);
+    let (good, bad) = (lab.success("m:R2=5"), lab.failure("m:R2=0", 'm', &[2]));
+    let ranked = rankings(&mut lab, &good, &bad, 5);
+    assert!(!ranked[0][0].explains);
+    for (length, sigmas, stop) in [
+        // The failing statement met a null: that it failed, and no more.
+        (Some(7), vec![4, 8, 8, 8], Stop::Exhausted),
+        (None, vec![4, 8, 16, 32, 64, 128, 256], Stop::Enough),
+    ] {
+        let mut adapt = Adapt::new(FIRST, 10);
+        let mut seen = Vec::new();
+        let ended = ranked.iter().find_map(|ranked| {
+            for _ in 0..LEAST_SUCCESSES {
+                assert!(matches!(adapt.ended(ended(false, &[], length)), Next::Track(_)));
+            }
+            match adapt.ended(ended(true, ranked, length)) {
+                Next::Track(sigma) => {
+                    seen.push(sigma);
+                    None
+                }
+                Next::Stop(stop) => Some(stop),
+            }
+        });
+        assert_eq!((seen, ended), (sigmas, Some(stop)));
+    }
+}
+
+#[test]
+fn where_there_are_threads_a_symptom_is_not_enough_though_the_slice_is_tracked_whole() {
+    let mut lab = Lab::new(&[('m', "main")], &[("p", Shape::Pointer)]);
+    let (good, bad) = (
+        lab.success("m:R1=5 m:R2=5"),
+        lab.failure("m:R1=0 m:R2=5", 'm', &[2]),
+    );
+    let ranked = rankings(&mut lab, &good, &bad, 5);
+    assert!(!ranked[0][0].explains && ranked[0][0].says_something());
+    for (alone, recurrences) in [(true, 3), (false, PATIENCE.runs())] {
+        let mut adapt = Adapt::new(FIRST, 10);
+        let mut ends = |failed, ranked| {
+            adapt.ended(Ended {
+                alone,
+                ..ended(failed, ranked, Some(2))
+            })
+        };
+        for _ in 0..LEAST_SUCCESSES {
+            assert_eq!(ends(false, &[]), Next::Track(2));
+        }
+        let stop = ranked
+            .iter()
+            .position(|ranked| matches!(ends(true, ranked), Next::Stop(Stop::Exhausted)));
+        assert_eq!(stop, Some(recurrences as usize - 1));
+    }
+}
+
+#[test]
+fn the_slice_is_not_tracked_whole_before_all_of_it_was_watched_in_a_failing_run() {
+    let mut lab = Lab::new(&[('m', "main")], &[("n", Shape::Unsigned)]);
+    let (good, bad) = (
+        lab.success("m:R2=5 m:R3=5"),
+        lab.failure("m:R2=7 m:R3=7", 'm', &[3]),
+    );
+    let ranked = rankings(&mut lab, &good, &bad, 5);
+    let mut adapt = Adapt::new(FIRST, 10);
+    let mut ends = |failed, watched| {
+        let ranked = if failed { &ranked[3] } else { &[][..] };
+        let ended = Ended {
+            watched,
+            alone: true,
+            ..ended(failed, ranked, Some(2))
+        };
+        adapt.ended(ended)
+    };
+    for _ in 0..LEAST_SUCCESSES {
+        assert_eq!(ends(false, false), Next::Track(2));
+    }
+    assert_eq!(ends(true, false), Next::Track(2));
+    assert_eq!(ends(true, true), Next::Stop(Stop::Exhausted));
+}
+
+#[test]
+fn half_of_a_deadlock_does_not_end_the_search_before_patience_does() {
+    let (mut lab, good, bad) = order();
+    let ranked = rankings(&mut lab, &good, &bad, 5);
+    let mut adapt = Adapt::new(FIRST, 10);
+    let mut ends = |failed, ranked| {
+        adapt.ended(Ended {
+            locked: true,
+            ..ended(failed, ranked, Some(2))
+        })
+    };
+    for _ in 0..LEAST_SUCCESSES {
+        assert_eq!(ends(false, &[]), Next::Track(2));
+    }
+    for ranked in &ranked[..4] {
+        assert_eq!(ends(true, ranked), Next::Track(2), "the whole slice is tracked");
+    }
+    assert_eq!(ends(true, &ranked[4]), Next::Stop(Stop::Stable));
+}
+
+#[test]
+fn what_was_tracked_last_is_compared_before_the_search_ends() {
+    let mut lab = Lab::new(&[('m', "main")], &[("p", Shape::Pointer)]);
+    let (good, bad) = (lab.success("m:R2=5"), lab.failure("m:R2=0", 'm', &[2]));
+    let ranked = rankings(&mut lab, &good, &bad, 5);
+    let mut adapt = Adapt::new(FIRST, 10);
+    let sigmas = ranked.iter().map(|ranked| adapt.ended(ended(true, ranked, None)));
+    let sigmas: Vec<Next> = sigmas.collect();
+    assert_eq!(sigmas, [4, 8, 16, 32, 32, 32, 32, 32].map(Next::Track));
+    let mut succeeds = || adapt.ended(ended(false, &ranked[7], None));
+    assert_eq!(succeeds(), Next::Track(32));
+    assert_eq!(succeeds(), Next::Stop(Stop::Enough));
+}
+
+#[test]
+fn what_was_only_seen_elsewhere_does_not_end_the_search() {
+    let (mut lab, good, bad) = order();
+    let ranked = rankings(&mut lab, &good, &bad, 5);
+    let mut adapt = Adapt::new(FIRST, 10);
+    let mut fails = |ranked, here| {
+        adapt.ended(Ended {
+            here,
+            ..ended(true, ranked, None)
+        })
+    };
+    for (ranked, sigma) in ranked[..3].iter().zip([4, 8, 16]) {
+        assert_eq!(fails(ranked, false), Next::Track(sigma));
+    }
+    assert_eq!(fails(&ranked[3], true), Next::Stop(Stop::Stable));
+}
+
+#[test]
+fn what_holds_in_successful_runs_as_well_is_no_explanation_to_end_with() {
+    let (mut lab, _, bad) = order();
+    let same = lab.success("m:W1=5 m:W3=0 a:R2=0");
+    let ranked = rankings(&mut lab, &same, &bad, 5);
+    let mut adapt = Adapt::new(FIRST, 10);
+    let ends = ranked.iter().map(|ranked| adapt.ended(ended(true, ranked, None)));
+    assert!(ends.into_iter().all(|next| matches!(next, Next::Track(_))));
+}
+
+#[test]
+fn it_waits_for_no_more_failures_than_it_was_told() {
+    let mut adapt = Adapt::new(FIRST, 3);
+    let (failed, succeeded) = (ended(true, &[], Some(4)), ended(false, &[], Some(4)));
+    for _ in 0..FEW_SUCCESSES.runs() {
+        assert_eq!(adapt.ended(succeeded), Next::Track(2));
+    }
+    assert_eq!(adapt.ended(failed), Next::Track(4));
+    assert_eq!(adapt.ended(failed), Next::Track(4));
+    assert_eq!(adapt.ended(failed), Next::Stop(Stop::Enough));
+}
+
+#[test]
+fn it_goes_on_for_a_few_successes_if_there_are_any() {
+    let (failed, succeeded) = (ended(true, &[], Some(2)), ended(false, &[], Some(2)));
+    let recurrences = |mut adapt: Adapt, first: &[Ended<'_>]| {
+        first.iter().for_each(|run| _ = adapt.ended(*run));
+        let goes_on = |next: &Next| matches!(next, Next::Track(_));
+        (0..100).map(|_| adapt.ended(failed)).take_while(goes_on).count() + 1
+    };
+    let adapt = || Adapt::new(FIRST, 3);
+    assert_eq!(recurrences(adapt(), &[]), 6, "it may always fail");
+    assert_eq!(recurrences(adapt().that_can_succeed(true), &[]), 18);
+    assert_eq!(recurrences(adapt(), &[succeeded]), 18);
+    assert_eq!(recurrences(adapt(), &[succeeded; 3]), 3);
+    let mut late = adapt();
+    for run in [failed, failed, failed, failed, succeeded, succeeded] {
+        assert_eq!(late.ended(run), Next::Track(2));
+    }
+    assert_eq!(late.ended(succeeded), Next::Stop(Stop::Enough));
+}
