@@ -7,7 +7,7 @@ SHELL := bash
 PACKAGES := gcc g++ make cmake libc6-dev clang lld libclang-dev libclang-rt-dev llvm binutils dwz gdb strace python3 python3-jsonschema postgresql util-linux chromium chromium-driver python3-pip debuginfod
 CARGO := cargo
 JOBS := 2
-FUZZ_SECONDS := 30
+FUZZ_SECONDS := 15
 EVAL :=
 
 all: test

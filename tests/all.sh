@@ -47,7 +47,7 @@ run zoo-code make -s -C tests/zoo code
 run build cargo build --quiet -j"$jobs" --workspace --all-targets
 export FAILSKETCH=$PWD/target/debug/failsketch
 run tests cargo test -j"$jobs" --workspace --no-fail-fast -- --test-threads "$jobs"
-[ ! -x fuzz/run.sh ] || run fuzzing fuzz/run.sh "${FUZZ_SECONDS:-30}"
+[ ! -x fuzz/run.sh ] || run fuzzing fuzz/run.sh "${FUZZ_SECONDS:-15}"
 
 echo
 [ ! -s "$logs/skipped" ] || cat "$logs/skipped"
