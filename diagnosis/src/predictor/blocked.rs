@@ -3,8 +3,9 @@
 //! Four witnesses tell it, each where the ones before it are silent:
 //!
 //! 1. *The lock.* glibc's say who holds them, and a thread that joins another one waits for its end.
-//! 2. *What happened to a lock that does not say it.* Taking one changes a zero into something else, and whoever waits for it does not
-//!    hold it, although he may have written to it that he waits.
+//! 2. *What happened to a lock that does not say it.* Taking one makes its word larger, and whoever has not made it smaller again has it,
+//!    be it the one that waits; that he waits may stand there, too, and does not count. Where values do not tell, taking one changes a
+//!    zero into something else, and whoever waits for it does not hold it.
 //! 3. *The last access.* A thread that ended in an access to watched memory waits for whoever wrote there last. Nothing here knows
 //!    what a lock is: a loop that spins is as good.
 //! 4. *The slice.* A thread that waits at a statement depends on a statement that another waiting thread has come past in the
