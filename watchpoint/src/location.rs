@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 /// How many debug registers a thread has.
 pub const REGISTERS: usize = 4;
 
+/// Where the memory of programs ends.
+const END_OF_USER_SPACE: u64 = (1 << 47) - 4096;
+
 /// Which accesses to report. The processor has no way to report reads alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Trigger {
@@ -102,8 +105,11 @@ impl Location {
             return Err(LocationError::Empty);
         }
         let (addr, len) = (self.addr, self.len);
-        // The upper half belongs to the kernel; the processor would not match it for user code.
-        let end = addr.0.checked_add(u64::from(len)).filter(|end| *end <= 1 << 63);
+        // Beyond is nothing, or the kernel, which refuses to watch it: a wild pointer leads there.
+        let end = addr
+            .0
+            .checked_add(u64::from(len))
+            .filter(|end| *end <= END_OF_USER_SPACE);
         let end = end.ok_or(LocationError::OutOfSpace { addr, len })?;
         let (mut slots, mut at) = (Vec::new(), addr.0);
         while at < end {
@@ -176,6 +182,10 @@ mod tests {
         ));
         assert!(matches!(
             at(0xffff_ffff_8000_0000, 8).slots(),
+            Err(LocationError::OutOfSpace { .. })
+        ));
+        assert!(matches!(
+            at(0x0123_4567_89ab_cdef, 8).slots(),
             Err(LocationError::OutOfSpace { .. })
         ));
     }
