@@ -43,8 +43,8 @@ run clippy cargo clippy --quiet -j"$jobs" --workspace --all-targets -- -D warnin
 run zoo-facts make -s -C tests/zoo check
 run zoo-build make -s -C tests/zoo -j"$jobs"
 run zoo-code make -s -C tests/zoo code
-# Binaries and tests in one build, so that both share what they depend on.
-run build cargo build --quiet -j"$jobs" --workspace --all-targets
+# Binaries and tests in one build, so that both share what they depend on. At benchmarks clippy has looked.
+run build cargo build --quiet -j"$jobs" --workspace --lib --bins --tests --examples
 export FAILSKETCH=$PWD/target/debug/failsketch
 run tests cargo test -j"$jobs" --workspace --no-fail-fast -- --test-threads "$jobs"
 [ ! -x fuzz/run.sh ] || run fuzzing fuzz/run.sh "${FUZZ_SECONDS:-15}"
