@@ -20,6 +20,8 @@ const POLLS_IN_A_HIT: u32 = 8;
 const MOST_IDLE: u32 = 256;
 /// Steps of a pointer that walks through memory: each place is touched once, and no register can follow.
 const MOST_STEPS: u32 = 32;
+/// The same of one that leads to ever other objects, wherever they are: registers follow it for a while.
+const MOST_MOVES: u32 = 500;
 /// How far such a pointer goes at once: the element of an array that it walks through.
 const LONGEST_STEP: u64 = 64;
 
@@ -61,6 +63,7 @@ struct Stops {
     /// Who has seen this content, by which instruction.
     seen: BTreeSet<(Tid, u64)>,
     idle: u32,
+    moves: u32,
     steps: u32,
     /// Where each thread came by last.
     last: BTreeMap<Tid, RunAddr>,
@@ -117,10 +120,12 @@ impl Ceiling {
         let last = stops.last.insert(tid, at);
         if known {
             stops.idle = stops.idle.saturating_add(1);
-        } else if last.is_some_and(|last| last.0.abs_diff(at.0) <= LONGEST_STEP) {
-            stops.steps = stops.steps.saturating_add(1);
+        } else {
+            stops.moves = stops.moves.saturating_add(1);
+            let steps = last.is_some_and(|last| last.0.abs_diff(at.0) <= LONGEST_STEP);
+            stops.steps = stops.steps.saturating_add(u32::from(steps));
         }
-        if !known && stops.steps == MOST_STEPS {
+        if !known && (stops.steps == MOST_STEPS || stops.moves == MOST_MOVES) {
             Verdict::TooMuch
         } else if known && stops.idle == MOST_IDLE {
             Verdict::EnoughProbes
@@ -158,17 +163,17 @@ mod tests {
     }
 
     #[test]
-    fn a_pointer_that_walks_is_given_up_and_one_that_jumps_is_followed() {
+    fn a_pointer_that_walks_is_given_up_and_one_that_jumps_is_followed_for_a_while() {
         let mut ceiling = Ceiling::of(2);
         let verdicts = |ceiling: &mut Ceiling, location, stride: u64| -> Vec<Verdict> {
             (0..1000_u64)
                 .map(|n| ceiling.probed(location, Tid(7), RunAddr(0x1000 + n * stride), false))
                 .collect()
         };
-        let walking = verdicts(&mut ceiling, 0, 1);
-        assert_eq!(walking.iter().filter(|it| **it == Verdict::TooMuch).count(), 1);
-        let jumping = verdicts(&mut ceiling, 1, 4096);
-        assert!(jumping.iter().all(|it| *it == Verdict::GoOn));
+        let given_up = |verdicts: Vec<Verdict>| verdicts.iter().position(|it| *it == Verdict::TooMuch);
+        let walking = given_up(verdicts(&mut ceiling, 0, 1));
+        let jumping = given_up(verdicts(&mut ceiling, 1, 4096));
+        assert!(walking < jumping && jumping.is_some(), "{walking:?} {jumping:?}");
     }
 
     #[test]
