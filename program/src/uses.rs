@@ -4,9 +4,16 @@
 
 use std::sync::Arc;
 
+use iced_x86::{Instruction, OpKind, Register};
+
 use crate::addr::{LinkAddr, LinkRange};
-use crate::code::{AddressTaken, CallSite, FunctionId, Reference, Search};
+use crate::code::{AddressTaken, CallSite, FunctionId, Operand, Reference, Search, accesses};
 use crate::module::{Module, is_executable};
+
+/// Code that is searched for stores, in bytes: more takes longer than anybody waits.
+const MOST_CODE: u64 = 32 << 20;
+/// The widest store.
+const WIDEST: i64 = 64;
 
 impl<'a> Module<'a> {
     /// Direct calls and tail calls of a function, by address.
@@ -54,6 +61,44 @@ impl<'a> Module<'a> {
     pub fn table_taken(&self, table: LinkAddr, function: FunctionId) -> Vec<AddressTaken> {
         let around = self.code_around(function).filter(|_| self.is_local_object(table));
         self.search(around.as_deref()).address_taken(table)
+    }
+
+    /// Instructions that write bytes at an offset from a register, and perhaps those around them, by address: the stores to a member
+    /// of structures, among others. The stack pointer is no such register.
+    #[must_use]
+    pub fn stores_at(&self, offset: i64, width: u32) -> Vec<LinkAddr> {
+        let ranges = self.elf().code_ranges();
+        let code: u64 = ranges.iter().map(|range| range.end.0 - range.start.0).sum();
+        if code > MOST_CODE {
+            return Vec::new();
+        }
+        let may = |instruction: &Instruction| {
+            let from = instruction.memory_displacement64().cast_signed();
+            instruction.op0_kind() == OpKind::Memory
+                && !matches!(
+                    instruction.memory_base(),
+                    Register::None | Register::RSP | Register::RIP
+                )
+                && (0..WIDEST).contains(&offset.wrapping_sub(from))
+        };
+        let does = |instruction: &Instruction| {
+            accesses(instruction).any(|access| {
+                let end = access.disp.saturating_add(access.width.into());
+                access.kind.writes()
+                    && access.operand != Operand::Stack
+                    && access.segment.is_none()
+                    && access.disp <= offset
+                    && offset.saturating_add(width.into()) <= end
+            })
+        };
+        let code = self.code();
+        let functions = code.functions();
+        let listed = functions.ids().flat_map(|function| code.listing(function));
+        let stores = listed.filter(|instruction| may(instruction) && does(instruction));
+        let mut found: Vec<LinkAddr> = stores.map(|instruction| LinkAddr(instruction.ip())).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
     }
 
     /// Whether a function is where the system starts the program: its entry point, or `main`, which the entry

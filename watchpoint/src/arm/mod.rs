@@ -3,7 +3,8 @@
 //! A write that came before the arming is a write never seen, so an address is looked for where it is known first:
 //! a static one at start; a place in a frame at its function's entry; the result of a call when that returns, or where it was allocated; a thread's argument where
 //! the thread is created, or where what it points to was allocated; a parameter at the function's entry; what a global points to
-//! whenever that is written; what came through memory, where it was allocated, once a run has shown by which call. The place
+//! whenever that is written; what came through memory, where it was allocated, once a run has shown by which call, or where other code
+//! stores to the same member of such objects. The place
 //! just before the access is always among the probes of a site: there the register moves to the address that is used now.
 
 mod fresh;
@@ -16,6 +17,7 @@ pub use given::given_to;
 
 use std::collections::BTreeMap;
 
+use program::code::{Operand, accesses};
 use program::{Pc, Program};
 use slicer::plan::{AddressExpr, Early, Plan, WatchSite};
 use slicer::threads::ThreadModel;
@@ -100,6 +102,22 @@ pub fn arm<'p, 'a>(plan: &Plan, program: &'p Program<'a>, threads: &ThreadModel<
         });
     }
     armament
+}
+
+/// A probe for memory at an offset into what an instruction accesses, on that instruction: whatever was there before, the access itself
+/// is seen.
+#[must_use]
+pub fn at_access(at: Pc, within: i64, program: &Program<'_>) -> Option<Probe> {
+    let points = Points::new(program);
+    let (flow, ix) = points.look(at)?;
+    let mut made = accesses(flow.instruction(ix)?);
+    let access = made.find(|access| access.operand != Operand::Stack && access.segment.is_none())?;
+    let expression = Expression {
+        base: access.base,
+        index: access.index,
+        disp: access.disp.checked_add(within)?,
+    };
+    points.at(at, expression, true)
 }
 
 /// An instruction that a pointer comes from.
