@@ -97,6 +97,8 @@ fn plan(program: &Path) -> Plan {
         fixed: None,
         late: false,
         given_up: false,
+        stores: false,
+        found: 0,
     };
     let spec = WatchSpec {
         address: Address::Static {

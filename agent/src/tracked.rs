@@ -254,11 +254,16 @@ pub(crate) fn watched(locations: &[(WatchedRecord, WatchSpec)], spans: &[Watched
         let mut own = spans.iter().filter(|span| span.location == number).peekable();
         own.peek().is_some() && own.all(|span| span.until_ns.is_some())
     };
+    let found = |number: usize| {
+        let own = spans.iter().filter(|span| span.location == number);
+        u32::try_from(own.count()).unwrap_or(u32::MAX)
+    };
     let watched = locations.iter().enumerate();
     watched
         .map(|(number, (watched, _))| WatchedRecord {
             late: late(number),
             given_up: given_up(number),
+            found: found(number),
             ..watched.clone()
         })
         .collect()

@@ -7,7 +7,8 @@
 //! is no deadlock: that a lock was taken before somebody else wanted it is how every deadlock begins. After [`PATIENCE`] recurrences
 //! what there is has to do, once successful runs have tracked as much; after [`MOST_PATIENCE`] if it only restates the failure.
 //! An explanation that stands after so many waits for the successful runs that could refute it, and needs no more failing ones;
-//! neither does a search that has hardly any successful runs to compare with.
+//! neither does a search that has hardly any successful runs to compare with. One beside which a longer pattern is open, because no
+//! successful run got to its last access, waits for more of them, and from the start.
 //!
 //! All of this counts runs that watched their whole plan. Where hosts share a plan, a run counts as the part of it that it watched
 //! ([`Part`]): four hosts of one register each see in four recurrences what one of four registers sees in one. But none of their runs
@@ -34,6 +35,8 @@ pub const FIRST: u32 = 2;
 const RECURRENCES: u64 = 3;
 /// Successful runs that could have shown it.
 const LEAST_SUCCESSES: u64 = 5;
+/// The same while a longer pattern could still turn out to be the better explanation.
+const SUCCESSES_TO_CLOSE: u64 = 20;
 const SUCCESSES: Part = Part::runs_of(LEAST_SUCCESSES);
 /// Recurrences after which less is enough, and a symptom is: what is hardly chance, however few runs say so.
 const PATIENCE: Part = Part::runs_of(5);
@@ -129,6 +132,8 @@ pub struct Ended<'a> {
     /// Whether failing runs have watched all that is planned now. Where locations take turns at the registers, what tells more
     /// may not have had its turn in a failing one.
     pub watched: bool,
+    /// Whether successful runs may show that a longer pattern explains the failure better.
+    pub open: bool,
     /// Whether the failure is that threads wait for locks, and the program does not get on.
     pub locked: bool,
     /// Whether the program has one thread.
@@ -228,6 +233,10 @@ impl Adapt {
         }
         self.here += u32::from(run.failed && run.here);
         let patient = self.recurrences < self.patiently(PATIENCE);
+        let least_successes = match run.open {
+            true => SUCCESSES_TO_CLOSE,
+            false => LEAST_SUCCESSES,
+        };
         let known = |best: &&Ranked| {
             // What is as frequent in successful runs is not said.
             if !best.counts.separate() {
@@ -239,9 +248,9 @@ impl Adapt {
                 true => {
                     // What others watch may explain more, and has its turn first.
                     let seen = !self.shared || self.recurrences.runs() >= RECURRENCES;
-                    seen && failing >= RECURRENCES && successful >= LEAST_SUCCESSES && self.here > 0
+                    seen && failing >= RECURRENCES && successful >= least_successes && self.here > 0
                 }
-                false => successful >= LEAST_SUCCESSES || best.counts.convince(),
+                false => successful >= least_successes || !run.open && best.counts.convince(),
             }
         };
         let tracked = self.successes >= if patient { SUCCESSES } else { TO_END };
@@ -273,9 +282,14 @@ impl Adapt {
         if self.is_over() {
             return Next::Stop(Stop::Enough);
         }
-        let stands = |best: &Ranked| best.explains && best.counts.separate();
+        // What one failing run showed may be that run's own: others have to show it before successful ones can refute it.
+        let stands = |best: &Ranked| {
+            let with = best.counts.failing_with;
+            let often = with >= RECURRENCES && run.open || with > 1 && !patient;
+            best.explains && best.counts.separate() && often
+        };
         let compared = self.all_successes >= FEW_SUCCESSES;
-        self.waits = !patient && (run.ranked.first().is_some_and(stands) || !compared);
+        self.waits = run.ranked.first().is_some_and(stands) || !patient && !compared;
         // What was tracked last is compared first, before there is more of it.
         let recurred = self.recurrences.runs() > before.runs();
         if recurred && !whole && (patient || tracked) {

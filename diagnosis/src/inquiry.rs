@@ -14,7 +14,7 @@ use crate::adapt::{Adapt, Ended, Next, Part, Stop};
 use crate::assemble::{Subject, assemble, representative};
 use crate::evidence::Evidence;
 use crate::predictor::Predictor;
-use crate::rank::{Ranked, expected_writes, rank};
+use crate::rank::{Ranked, expected_writes, is_open, rank};
 use crate::reading::{self, Cataloguer, Reading};
 use crate::record::{RunEnd, RunRecord};
 use crate::run::{BranchId, LocationId, Run, StatementId};
@@ -398,6 +398,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             ranked: &self.ranked,
             slice_length: self.tracking.is_exhausted().then_some(length),
             watched: self.tracking.is_watched(),
+            open: is_open(&self.evidence, &self.ranked),
             locked: self.is_deadlock(),
             alone: self.failure.threads.len() == 1,
         });

@@ -22,7 +22,7 @@ pub fn read_by(read: &StatementRef) -> String {
     format!("{READ_BY}{} ({place})", read.function)
 }
 
-/// What the predicate of such a value begins with.
+/// What stands before the reader in the predicate of such a value; before that, what the value is not.
 pub const READ_BY: &str = "read by ";
 
 /// The version of the JSON.

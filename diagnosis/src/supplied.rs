@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::predictor::{Predictor, Test};
+use crate::predictor::Predictor;
 use crate::run::{Run, StatementId, ThreadIx, What};
 
 /// The statements by which a thread of a successful run wrote what it read where failing runs read another value.
@@ -17,10 +17,7 @@ pub(crate) fn supplied(run: &Run, best: &Predictor) -> BTreeSet<StatementId> {
     else {
         return BTreeSet::new();
     };
-    let read = match test {
-        Test::ReadBy(read) => *read,
-        Test::Zero | Test::Negative | Test::Is(_) => at.statement,
-    };
+    let read = test.read_by().unwrap_or(at.statement);
     let mut written: BTreeMap<u64, (ThreadIx, StatementId)> = BTreeMap::new();
     let mut found = BTreeSet::new();
     for event in &run.events {

@@ -12,6 +12,7 @@ fn ended(failed: bool, ranked: &[Ranked], slice_length: Option<u32>) -> Ended<'_
         ranked,
         slice_length,
         watched: true,
+        open: false,
         locked: false,
         alone: false,
     }
@@ -68,6 +69,40 @@ fn an_explanation_waits_for_successes_without_more_failures() {
     assert_eq!(adapt.recurrences(), 5);
     let stop = adapt.ended(ended(false, &some[4], None));
     assert_eq!(stop, Next::Stop(Stop::Stable));
+}
+
+#[test]
+fn an_explanation_waits_for_more_successes_while_a_longer_pattern_is_open() {
+    fn open(failed: bool, ranked: &[Ranked]) -> Ended<'_> {
+        Ended {
+            open: true,
+            ..ended(failed, ranked, None)
+        }
+    }
+    let (mut lab, good, bad) = order();
+    let mut adapt = Adapt::new(FIRST, 12);
+    for ranked in rankings(&mut lab, &good, &bad, 8).iter().take(3) {
+        assert!(matches!(adapt.ended(open(true, ranked)), Next::Track(_)));
+    }
+    assert!(matches!(adapt.spares(Part::WHOLE), Some(Next::Track(_))));
+    let more = rankings(&mut lab, &good, &bad, 9);
+    assert!(matches!(adapt.ended(open(false, &more[2])), Next::Track(_)));
+    let closed = ended(false, &more[2], None);
+    assert_eq!(adapt.clone().ended(closed), Next::Stop(Stop::Stable));
+    let many = rankings(&mut lab, &good, &bad, 20);
+    assert_eq!(adapt.ended(open(false, &many[2])), Next::Stop(Stop::Stable));
+}
+
+#[test]
+fn what_one_failing_run_showed_needs_more_of_them() {
+    let (mut lab, good, bad) = order();
+    let ranked = &rankings(&mut lab, &good, &bad, 1)[0];
+    let mut adapt = Adapt::new(FIRST, 12);
+    for _ in 0..5 {
+        adapt.ended(ended(false, &[], None));
+        adapt.ended(ended(true, ranked, None));
+        assert_eq!(adapt.spares(Part::WHOLE), None);
+    }
 }
 
 #[test]

@@ -138,7 +138,16 @@ fn predicate(catalogue: &Catalogue, predictor: &Predictor) -> Option<String> {
                 Test::Zero if shape == Shape::Bool => "== false".to_owned(),
                 Test::Zero => "== 0".to_owned(),
                 Test::Negative => "< 0".to_owned(),
-                Test::ReadBy(statement) => return Some(sketch::read_by(&by_number(catalogue, *statement))),
+                Test::ReadBy(read) => return Some(sketch::read_by(&by_number(catalogue, *read))),
+                Test::NonZeroReadBy(read) => {
+                    let something = match shape {
+                        Shape::Pointer => "!= NULL",
+                        Shape::Bool => "!= false",
+                        _ => "!= 0",
+                    };
+                    let read = sketch::read_by(&by_number(catalogue, *read));
+                    return Some(format!("{something} {read}"));
+                }
                 Test::Is(number) => match value(*number, info.map_or(8, |info| info.width), shape) {
                     Value::Integer(number) => format!("== {number}"),
                     _ => format!("== {number}"),

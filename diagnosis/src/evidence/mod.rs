@@ -67,6 +67,9 @@ pub struct Evidence {
     /// Runs that failed by a read before the thread that had written could write again.
     #[serde(with = "pairs", default)]
     cut: BTreeMap<Cut, Tally>,
+    /// What writes are followed by in successful runs.
+    #[serde(default)]
+    followed: BTreeSet<(Place, Option<StatementId>)>,
     executed: BTreeSet<StatementId>,
     caught: BTreeSet<StatementId>,
     /// Failing runs of which it is known who waits for whom.
@@ -191,6 +194,7 @@ impl Evidence {
             self.executed.extend(on_stacks);
         } else {
             self.succeeded.extend(observation.preceded.iter().cloned());
+            self.followed.extend(observation.followed.iter().cloned());
         }
         self.add_observation(run, observation, failed, complete);
     }
@@ -306,6 +310,7 @@ impl Evidence {
         // Of what is known of accesses there is no more than of these, but for a factor.
         let seen: usize = self.watched.len()
             + self.succeeded.len()
+            + self.followed.len()
             + self.unseen.len()
             + self.headless.len()
             + self.cut.len();
@@ -351,6 +356,9 @@ impl Evidence {
     /// What the runs say of a predictor.
     #[must_use]
     pub fn counts(&self, predictor: &Predictor) -> Counts {
+        if matches!(predictor, Predictor::Unfinished { .. }) {
+            return self.counts(&predictor.in_one_run());
+        }
         let held = self.held.get(&*predictor.in_one_run()).copied();
         let held = held.unwrap_or_default();
         if matches!(predictor, Predictor::Deadlock { .. }) {
@@ -468,6 +476,31 @@ impl Evidence {
             first: first.clone(),
             second: second.clone(),
         })
+    }
+
+    /// The write that would have followed: the only one that follows a thread's write in successful runs, where all failing runs with
+    /// the read of it were over before it came.
+    #[must_use]
+    pub(crate) fn cut_off(&self, location: LocationId, write: &Actor, read: &Actor) -> Option<StatementId> {
+        let cut = self.cut.get(&(location, write.clone(), read.clone()))?;
+        let with = self.counts(&Predictor::Order {
+            pattern: OrderPattern::Wr,
+            location,
+            first: write.clone(),
+            second: read.clone(),
+        });
+        let place: Place = (location, write.clone());
+        let mut next = self.followed.range((place.clone(), None)..);
+        let only = next.next().filter(|(at, _)| *at == place)?.1;
+        let another = next.next().is_some_and(|(at, _)| *at == place);
+        only.filter(|_| !another && cut.failing >= with.failing_with)
+    }
+
+    /// Whether a successful run had an access, beside another thread's to the same address.
+    #[must_use]
+    pub fn succeeded_by(&self, location: LocationId, actor: &Actor) -> bool {
+        let mut here = self.succeeded.iter().filter(|order| order.location == location);
+        here.any(|order| [&order.first, &order.second].contains(&actor))
     }
 
     /// Whether a write leaves anything else than zero, as far as one can tell.

@@ -32,6 +32,8 @@ pub struct Observation {
     /// Writes of a thread after which the failing thread read, and then the run was over before the thread could write again:
     /// whether the read was between two writes that belong together is not known.
     pub cut: BTreeSet<Cut>,
+    /// What a thread's writes are followed by: its next access to the same address, if that is a write.
+    pub followed: BTreeSet<(Place, Option<StatementId>)>,
     /// What it says of deadlocks, if it hangs.
     pub(crate) told: Told,
 }
@@ -278,6 +280,11 @@ pub fn observe(catalogue: &Catalogue, run: &Run) -> Observation {
                 }
             }
         }
+        for (write, next) in followed(list) {
+            if let Some(write) = actor(write) {
+                observation.followed.insert(((*location, write), next));
+            }
+        }
         for (first, second) in orders(list) {
             let (Some(a), Some(b)) = (role(first.0), role(second.0)) else {
                 continue;
@@ -364,6 +371,19 @@ fn cut_off(run: &Run, list: &[Touch]) -> BTreeSet<(Doer, Doer)> {
         }
     }
     pairs
+}
+
+/// The writes at an address, each with the same thread's next access if that is a write.
+fn followed(list: &[Touch]) -> BTreeSet<(Doer, Option<StatementId>)> {
+    let mut next: HashMap<ThreadIx, Option<StatementId>> = HashMap::new();
+    let mut found = BTreeSet::new();
+    for touch in list.iter().rev() {
+        let after = next.insert(touch.thread, touch.kind.writes().then_some(touch.statement));
+        if touch.kind.writes() && found.len() < ORDERED {
+            found.insert(((touch.thread, touch.statement), after.flatten()));
+        }
+    }
+    found
 }
 
 /// Accesses of a thread, each with those of others since the thread's last one.

@@ -13,6 +13,8 @@
 //! - `RWR`, `WWR`, `RWW`, `WRW`: two accesses of one thread that follow one another, with another thread's between.
 //!   Where the other's is a write, it must have shown: a second access that met the value that the first left was not
 //!   disturbed.
+//!   A process that dies of the read between two writes does not live to see the second: that is `WRW` all the same where in
+//!   successful runs the second follows the first each time.
 //! - `WRR`: a thread read two locations; what it read of the one another thread had written last, and since that write nobody
 //!   had written the other one. It says something only if such a write does come in between in successful runs: then the
 //!   two belong together, and the thread saw half of a change.
@@ -126,6 +128,17 @@ pub enum Predictor<R = Role> {
         /// Whether this one came first.
         stale_first: bool,
     },
+    /// `WRW` of which no process lives to see the end: it dies of the read. That the write would have come, successful runs tell.
+    Unfinished {
+        /// To what.
+        location: LocationId,
+        /// The write that was made.
+        first: Actor<R>,
+        /// The other thread's read.
+        between: Actor<R>,
+        /// The write that was not.
+        second: Actor<R>,
+    },
     /// Threads that wait for one another.
     Deadlock {
         /// Each waits for the next; in a cycle the smallest comes first. Many that wait in one place for one another are two.
@@ -170,6 +183,18 @@ pub enum Test {
     Is(u64),
     /// Whatever it is, the same thread read it by this statement, and nobody had written there in between.
     ReadBy(StatementId),
+    /// The same of something else than zero.
+    NonZeroReadBy(StatementId),
+}
+
+impl Test {
+    /// The statement that read it, where that is what is said.
+    pub(crate) fn read_by(self) -> Option<StatementId> {
+        match self {
+            Self::ReadBy(read) | Self::NonZeroReadBy(read) => Some(read),
+            Self::Zero | Self::Negative | Self::Is(_) => None,
+        }
+    }
 }
 
 /// Of which execution of a statement something is said.
@@ -255,7 +280,7 @@ impl<R> Predictor<R> {
             Self::Branch { .. } => PredictorKind::Branch,
             Self::Value { .. } => PredictorKind::Value,
             Self::Unwritten { .. } | Self::Order { .. } | Self::Deadlock { .. } => PredictorKind::Order,
-            Self::Atomicity { .. } | Self::Torn { .. } => PredictorKind::Atomicity,
+            Self::Atomicity { .. } | Self::Unfinished { .. } | Self::Torn { .. } => PredictorKind::Atomicity,
         }
     }
 
@@ -266,6 +291,7 @@ impl<R> Predictor<R> {
             Self::Branch { .. } | Self::Value { .. } => None,
             Self::Unwritten { .. } => Some("-R"),
             Self::Order { pattern, .. } => Some(pattern.name()),
+            Self::Unfinished { .. } => Some(AtomicityPattern::Wrw.name()),
             Self::Atomicity { pattern, .. } => Some(pattern.name()),
             Self::Torn { .. } => Some("WRR"),
             Self::Deadlock { .. } => Some("deadlock"),
@@ -280,7 +306,8 @@ impl<R> Predictor<R> {
             Self::Value { location, .. }
             | Self::Unwritten { location, .. }
             | Self::Order { location, .. }
-            | Self::Atomicity { location, .. } => vec![*location],
+            | Self::Atomicity { location, .. }
+            | Self::Unfinished { location, .. } => vec![*location],
             Self::Torn { changed, kept, .. } => vec![*changed, *kept],
             Self::Deadlock { waits, .. } => waits.iter().filter_map(|wait| wait.location).collect(),
         }
@@ -288,10 +315,9 @@ impl<R> Predictor<R> {
 
     /// Whether only a run that watched from the start on can say that it did not hold: it depends on who wrote last.
     pub(crate) fn needs_the_start(&self) -> bool {
-        let written = |test: &Test| matches!(test, Test::ReadBy(_));
         match self {
             Self::Unwritten { .. } => true,
-            Self::Value { test, .. } => written(test),
+            Self::Value { test, .. } => test.read_by().is_some(),
             _ => false,
         }
     }
@@ -305,7 +331,7 @@ impl<R> Predictor<R> {
             Self::Value {
                 at, location, test, ..
             } => {
-                let access = matches!(test, Test::ReadBy(_)).then_some(Write);
+                let access = test.read_by().map(|_| Write);
                 vec![(at, Some(*location), access)]
             }
             Self::Unwritten { location, read } => vec![(read, Some(*location), Some(Read))],
@@ -344,6 +370,16 @@ impl<R> Predictor<R> {
                     (second, Some(*location), Some(c)),
                 ]
             }
+            Self::Unfinished {
+                location,
+                first,
+                between,
+                second,
+            } => vec![
+                (first, Some(*location), Some(Write)),
+                (between, Some(*location), Some(Read)),
+                (second, Some(*location), Some(Write)),
+            ],
             Self::Torn {
                 changed,
                 kept,
@@ -423,6 +459,17 @@ impl<R> Predictor<R> {
                 between: actor(between),
                 second: actor(second),
             },
+            Self::Unfinished {
+                location,
+                first,
+                between,
+                second,
+            } => Predictor::Unfinished {
+                location: *location,
+                first: actor(first),
+                between: actor(between),
+                second: actor(second),
+            },
             Self::Torn {
                 changed,
                 kept,
@@ -457,17 +504,30 @@ impl<R> Predictor<R> {
     where
         R: Clone,
     {
-        let Self::Deadlock { waits, ending } = self else {
-            return Cow::Borrowed(self);
-        };
-        let bare = |wait: &Wait<R>| Wait {
-            location: None,
-            wants: wait.wants.clone(),
-            held_since: None,
-        };
-        Cow::Owned(Self::Deadlock {
-            waits: waits.iter().map(bare).collect(),
-            ending: *ending,
-        })
+        match self {
+            Self::Deadlock { waits, ending } => {
+                let bare = |wait: &Wait<R>| Wait {
+                    location: None,
+                    wants: wait.wants.clone(),
+                    held_since: None,
+                };
+                Cow::Owned(Self::Deadlock {
+                    waits: waits.iter().map(bare).collect(),
+                    ending: *ending,
+                })
+            }
+            Self::Unfinished {
+                location,
+                first,
+                between,
+                ..
+            } => Cow::Owned(Self::Order {
+                pattern: OrderPattern::Wr,
+                location: *location,
+                first: first.clone(),
+                second: between.clone(),
+            }),
+            _ => Cow::Borrowed(self),
+        }
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Actor, Predictor, Test, When};
-use crate::run::{Catalogue, LocationId, Run, Shape, StatementId, ThreadIx, What};
+use crate::run::{AccessKind, Catalogue, LocationId, Run, Shape, StatementId, ThreadIx, What};
 
 use super::interleaving::Found;
 
@@ -101,10 +101,20 @@ pub(crate) fn find(catalogue: &Catalogue, run: &Run, roles: &[u16], out: &mut im
     }
 }
 
-/// Finds the writes whose value the same thread read by another statement.
+/// A write to an address.
+#[derive(Clone, Copy)]
+struct Written {
+    thread: ThreadIx,
+    statement: StatementId,
+    event: usize,
+    value: Option<u64>,
+}
+
+/// Finds the writes whose value the same thread read by another statement. A register may have been elsewhere meanwhile: what was read has
+/// to be what was written.
 fn find_written(run: &Run, roles: &[u16], out: &mut impl Found) {
-    let mut last: HashMap<u64, (ThreadIx, StatementId, usize)> = HashMap::new();
-    let mut found: BTreeMap<(Actor<u16>, LocationId, StatementId), usize> = BTreeMap::new();
+    let mut last: HashMap<u64, Written> = HashMap::new();
+    let mut found: BTreeMap<(Actor<u16>, LocationId, Test), usize> = BTreeMap::new();
     for (event, happened) in run.events.iter().enumerate() {
         let What::Access(access) = happened.what else {
             continue;
@@ -112,24 +122,42 @@ fn find_written(run: &Run, roles: &[u16], out: &mut impl Found) {
         if !run.watched.contains(&access.location) {
             continue;
         }
-        if let Some(&(thread, statement, at)) = last.get(&access.addr)
+        let met = match access.kind {
+            AccessKind::Read => access.value,
+            AccessKind::Write | AccessKind::ReadWrite => access.before,
+        };
+        if let Some(write) = last.get(&access.addr)
             && access.kind.reads()
-            && (thread, statement) != (happened.thread, happened.statement)
-            && thread == happened.thread
+            && write.statement != happened.statement
+            && write.thread == happened.thread
+            && write.value.zip(met).is_none_or(|(written, met)| written == met)
         {
-            let role = roles.get(thread.0 as usize).copied().unwrap_or(0);
-            let writer = Actor { statement, role };
-            found.insert((writer, access.location, happened.statement), at);
+            let role = roles.get(write.thread.0 as usize).copied().unwrap_or(0);
+            let writer = Actor {
+                statement: write.statement,
+                role,
+            };
+            let read = happened.statement;
+            found.insert((writer, access.location, Test::ReadBy(read)), write.event);
+            if met.or(write.value).is_some_and(|value| value != 0) {
+                found.insert((writer, access.location, Test::NonZeroReadBy(read)), write.event);
+            }
         }
         if access.kind.writes() {
-            last.insert(access.addr, (happened.thread, happened.statement, event));
+            let write = Written {
+                thread: happened.thread,
+                statement: happened.statement,
+                event,
+                value: access.value,
+            };
+            last.insert(access.addr, write);
         }
     }
-    for ((at, location, read), event) in found {
+    for ((at, location, test), event) in found {
         let predictor = Predictor::Value {
             at,
             location,
-            test: Test::ReadBy(read),
+            test,
             when: When::Ever,
         };
         out.found(predictor, &[event], true);

@@ -28,7 +28,8 @@
 //!
 //! Among values and branches alone (a sequential bug), rule 1 reads: what only restates the failure comes last. That a
 //! thread took the branch to the failing statement, or that the failing statement met a null, follows from the failure
-//! itself; a branch or a value before it is where the runs parted. Being a particular number says less than being
+//! itself; a branch or a value before it is where the runs parted. Who wrote the value that was then read comes before a branch, unless that
+//! was zero: what is still empty was not written, and why not, a branch tells. Being a particular number says less than being
 //! null or negative, and comes after everything else: some number always separates few runs.
 
 #[cfg(test)]
@@ -68,14 +69,14 @@ impl Ranked {
     /// Whether it says no more than that the failure happened.
     #[must_use]
     pub fn restates(&self) -> bool {
-        matches!(self.standing.class, 4 | 5)
+        matches!(self.standing.class, 5 | 6)
     }
 }
 
 impl Ranked {
     /// Whether it says more than that the failure happened, or which number some counter had.
     pub(crate) fn says_something(&self) -> bool {
-        self.standing.class < 4
+        self.standing.class < 5
     }
 
     /// Whether it says something, and separates the runs.
@@ -130,6 +131,11 @@ pub fn rank(catalogue: &Catalogue, evidence: &Evidence, failing: StatementId) ->
         .predictors()
         .filter_map(|predictor| judge.standing(predictor))
         .collect();
+    let unfinished: Vec<Ranked> = ranked
+        .iter()
+        .filter_map(|ranked| judge.unfinished(ranked))
+        .collect();
+    ranked.extend(unfinished);
     // What no successful run could have shown is only better than nothing, and so is what says too little.
     let most = ranked.iter().map(|ranked| ranked.counts.successful).max();
     let compared = most.unwrap_or(0).div_ceil(SHARE).max(1);
@@ -172,6 +178,28 @@ pub fn rank(catalogue: &Catalogue, evidence: &Evidence, failing: StatementId) ->
             .then_with(|| a.predictor.cmp(&b.predictor))
     });
     ranked
+}
+
+/// Whether a longer pattern at the same location tells as much as the best predictor, and only fails to explain the failure because no
+/// successful run got as far as the last of its accesses: more of them may show what the best one leaves open.
+#[must_use]
+pub fn is_open(evidence: &Evidence, ranked: &[Ranked]) -> bool {
+    let Some(best) = ranked.first() else { return false };
+    let known = |predictor: &Predictor| {
+        ranked
+            .iter()
+            .any(|ranked| ranked.explains && ranked.predictor == *predictor)
+    };
+    let locations = best.predictor.locations();
+    evidence.predictors().any(|predictor| match predictor {
+        Predictor::Atomicity { location, second, .. } => {
+            locations.contains(location)
+                && !evidence.succeeded_by(*location, second)
+                && evidence.counts(predictor).compare_f(&best.counts).is_ge()
+                && !known(predictor)
+        }
+        _ => false,
+    })
 }
 
 /// What the last access of an interleaving reads, where and by whom, and in how many failing runs.
@@ -280,7 +308,7 @@ impl Judge<'_> {
             | Predictor::Value { .. }
             | Predictor::Unwritten { .. } => 1,
             Predictor::Order { .. } => 2,
-            Predictor::Atomicity { .. } => 3,
+            Predictor::Atomicity { .. } | Predictor::Unfinished { .. } => 3,
             Predictor::Deadlock { waits, .. } => 2 * waits.len().max(2),
         };
         Some(Ranked {
@@ -296,21 +324,65 @@ impl Judge<'_> {
         })
     }
 
+    /// The two writes that a read came between, where every process died of it before the second: both are the same function's, and
+    /// successful runs read before the first or what the second wrote.
+    fn unfinished(&self, ranked: &Ranked) -> Option<Ranked> {
+        let Predictor::Order {
+            pattern: OrderPattern::Wr,
+            location,
+            first,
+            second: read,
+        } = &ranked.predictor
+        else {
+            return None;
+        };
+        let next = Actor {
+            statement: self.evidence.cut_off(*location, first, read)?,
+            role: first.role.clone(),
+        };
+        let function = |of: &Actor| {
+            let info = self.catalogue.statements.get(of.statement.0 as usize);
+            info.map(|info| &info.function)
+        };
+        let both =
+            self.evidence.succeeded_with(*location, read, first) && self.returned(*location, &next, read);
+        let other = next.statement != first.statement && function(&next) == function(first);
+        (both && other).then(|| Ranked {
+            predictor: Predictor::Unfinished {
+                location: *location,
+                first: first.clone(),
+                between: read.clone(),
+                second: next,
+            },
+            counts: ranked.counts,
+            explains: true,
+            standing: Standing {
+                class: 0,
+                length: 3,
+                ..ranked.standing
+            },
+        })
+    }
+
     /// Rules 1 and 2.
     fn class(&self, predictor: &Predictor, explains: bool) -> u8 {
         let restates = |statement| self.restates(statement);
         match predictor {
             Predictor::Value {
                 test: Test::Is(_), ..
-            } => 6,
-            Predictor::Value { at, .. } if restates(at.statement) => 5,
-            Predictor::Value { .. } => 3,
+            } => 7,
+            Predictor::Value { at, .. } if restates(at.statement) => 6,
+            Predictor::Value {
+                test: Test::NonZeroReadBy(_),
+                ..
+            } => 2,
+            Predictor::Value { .. } => 4,
             Predictor::Branch { branch, .. } => {
                 let info = self.catalogue.branches.get(branch.0 as usize);
                 if info.is_some_and(|info| restates(info.statement)) {
-                    4
+                    5
                 } else {
-                    2
+                    3
                 }
             }
             _ if explains => 0,
@@ -332,7 +404,7 @@ impl Judge<'_> {
     fn explains(&self, predictor: &Predictor) -> bool {
         match predictor {
             Predictor::Branch { .. } | Predictor::Value { .. } => false,
-            Predictor::Unwritten { .. } => true,
+            Predictor::Unwritten { .. } | Predictor::Unfinished { .. } => true,
             // Why the last one waits may be another story.
             Predictor::Deadlock { ending, .. } => *ending != Ending::Elsewhere,
             Predictor::Torn {

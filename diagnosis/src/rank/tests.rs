@@ -196,6 +196,29 @@ fn a_check_apart_from_its_use_is_an_atomicity_violation() {
     assert_eq!(first(&mut lab, &runs), "RWR 60 86 63");
 }
 
+/// The same with successful runs in which the monitor never got to its use (63): that a session is looked at between its two writes
+/// explains as much, and more successful runs tell the two apart.
+#[test]
+fn what_no_successful_run_got_to_is_open() {
+    let mut lab = Lab::new(
+        &[('m', "monitor"), ('s', "session")],
+        &[("thd->proc_info", Shape::Pointer)],
+    );
+    let mut runs = vec![
+        lab.success("m:R60=0 s:W83=7 s:W86=0"),
+        lab.success("s:W83=7 s:W86=0 m:R60=0"),
+        lab.failure("s:W83=7 m:R60=7 s:W86=0 m:R63=0", 'm', &[46, 63, 75]),
+        lab.failure("s:W83=7 m:R60=7 s:W86=0 m:R63=0", 'm', &[46, 63, 75]),
+    ];
+    let (evidence, ranked) = lab.rank(&runs);
+    assert_eq!(lab.describe(&ranked[0]), "WRW 83 60 86");
+    assert!(super::is_open(&evidence, &ranked));
+    runs.push(lab.success("s:W83=7 m:R60=7 m:R63=7 s:W86=0"));
+    let (evidence, ranked) = lab.rank(&runs);
+    assert_eq!(lab.describe(&ranked[0]), "RWR 60 86 63");
+    assert!(!super::is_open(&evidence, &ranked));
+}
+
 /// Two workers take a slot (52) and advance the index (58) without excluding one another. Unoptimised, the increment
 /// is a read and a write.
 #[test]
@@ -549,7 +572,10 @@ fn who_wrote_what_was_read_is_a_cause_where_the_value_says_nothing() {
         lab.failure("m:W20=4 m:W28=9 m:R32=9", 'm', &[32]),
     ];
     let read = lab.line(32);
-    assert_eq!(first(&mut lab, &runs), format!("value 28 ReadBy({read:?}) Ever"));
+    assert_eq!(
+        first(&mut lab, &runs),
+        format!("value 28 NonZeroReadBy({read:?}) Ever")
+    );
 }
 
 /// What the failing statement met is part of the order that led to it, though one run came too late to show that.
@@ -581,4 +607,23 @@ fn that_it_failed_is_no_reason_however_badly_reasons_do() {
         "{:?}",
         lab.describe(&ranked[0])
     );
+}
+
+/// A total is zero (52) while it is made anew (61), and whoever divides by it (76) dies at once.
+#[test]
+fn who_dies_of_the_read_itself_never_sees_the_second_write() {
+    let mut lab = Lab::new(
+        &[('m', "main"), ('w', "worker")],
+        &[("up->total", Shape::Unsigned)],
+    );
+    let mut runs = vec![
+        lab.success("m:W38=5 w:R76=5 m:W52=0 m:W61=4 w:R76=4"),
+        lab.success("m:W38=5 m:W52=0 m:W61=4 w:R76=4 m:W52=0 m:W61=5"),
+        lab.failure("m:W38=5 w:R76=5 m:W52=0 w:R76=0", 'w', &[76]),
+        lab.failure("m:W38=5 m:W52=0 m:W61=4 m:W52=0 w:R76=0", 'w', &[76]),
+    ];
+    assert_eq!(first(&mut lab, &runs), "WRW 52 76 61");
+    // Where the first write may be the last one, nothing was interrupted.
+    runs.push(lab.success("m:W38=5 w:R76=5 m:W52=0"));
+    assert_eq!(first(&mut lab, &runs), "WR 52 76");
 }

@@ -270,7 +270,7 @@ pub(crate) fn module_named(name: Option<&str>, program: &Program<'_>) -> Option<
 }
 
 /// The source's name of the memory that an access is about.
-fn access_name(watched: &WatchedRecord, program: &Program<'_>) -> Option<AccessName> {
+pub(crate) fn access_name(watched: &WatchedRecord, program: &Program<'_>) -> Option<AccessName> {
     let (id, _) = program.modules().find(|(id, module)| match &watched.module {
         None => *id == ModuleId(0),
         Some(path) => module.name() == path,
@@ -301,7 +301,7 @@ fn global_name(pc: Pc, addr: LinkAddr, width: u32, program: &Program<'_>) -> Opt
 }
 
 /// The name of bytes that an instruction accesses, or the callee of a call behind an argument.
-fn name_at(
+pub(crate) fn name_at(
     pc: Pc,
     passed: Option<(u8, i64)>,
     within: u32,

@@ -6,9 +6,10 @@ use crate::record::WatchedRecord;
 use crate::run::{Event, LocationId, What};
 
 /// The locations that were found late, wherever they were. Who finds one early knows one object from its beginning: of several,
-/// a register comes late to all but one.
+/// a register comes late to all but one. Where all stores have probes, what was written before is known all the same.
 pub(super) fn late(watched: &[(&WatchedRecord, &LocationId)], events: &[Event]) -> BTreeSet<LocationId> {
-    let (late, early): (Vec<_>, Vec<_>) = watched.iter().partition(|(watched, _)| watched.late);
+    let unknown = |watched: &WatchedRecord| watched.late && !watched.stores;
+    let (late, early): (Vec<_>, Vec<_>) = watched.iter().partition(|(watched, _)| unknown(watched));
     let early: BTreeSet<LocationId> = early.into_iter().map(|(_, location)| *location).collect();
     let mut addresses: BTreeMap<LocationId, BTreeSet<u64>> = BTreeMap::new();
     for event in events {
@@ -18,7 +19,13 @@ pub(super) fn late(watched: &[(&WatchedRecord, &LocationId)], events: &[Event]) 
     }
     let several = |location: &LocationId| addresses.get(location).is_some_and(|all| all.len() > 1);
     let late = late.into_iter().map(|(_, location)| *location);
-    late.filter(|location| !early.contains(location) || several(location))
+    let stored: BTreeSet<LocationId> = watched
+        .iter()
+        .filter(|(watched, _)| watched.stores)
+        .map(|(_, location)| **location)
+        .collect();
+    late.filter(|location| !stored.contains(location))
+        .filter(|location| !early.contains(location) || several(location))
         .collect()
 }
 
@@ -40,6 +47,8 @@ mod tests {
             fixed: None,
             late,
             given_up: false,
+            stores: false,
+            found: 0,
         }
     }
 

@@ -21,7 +21,7 @@ use slicer::threads::ThreadModel;
 use crate::record::{HitRecord, RunEnd, RunRecord};
 use crate::run::{Access, AccessKind, Event, Failed, Gap, LocationId, Run, StatementId, What};
 pub use catalogue::Cataloguer;
-pub(crate) use catalogue::module_named;
+pub(crate) use catalogue::{access_name, module_named, name_at};
 pub(crate) use places::Places;
 use threads::Threads;
 

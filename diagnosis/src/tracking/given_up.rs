@@ -5,7 +5,8 @@
 //! up in a run that failed was not seen when it mattered.
 //!
 //! Far less than that is too much where a failure stays away because it is looked for: every access that is noticed makes
-//! its thread late. Then what is touched most is spared, one location after the other.
+//! its thread late, and so does every object in which the location is found. Then what stops runs most is spared, one location
+//! after the other.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ use crate::record::{HitRecord, WatchedRecord};
 /// Successful runs that may give a location up before it is taken for hopeless, as long as no failing run had it to the end.
 const MOST_SUCCESSFUL: u32 = 3;
 
-/// Accesses in a run that a location has to have to be spared: fewer make nobody late.
+/// Stops in a run that a location has to have to be spared: fewer make nobody late.
 const NOTICEABLE: u64 = 12;
 
 /// Runs that have to have watched a location in vain before it is taken for idle.
@@ -43,7 +44,9 @@ struct Tally {
     runs: u32,
     /// The most accesses that a run had to it.
     accesses: u64,
-    /// It is watched no more, for its accesses keep the failure away.
+    /// The most stops that a run had for it: at its accesses, and where it was found.
+    stops: u64,
+    /// It is watched no more, for its stops keep the failure away.
     spared: bool,
 }
 
@@ -60,7 +63,9 @@ impl GivenUp {
             let tally = self.tallies.entry(access(watched)).or_default();
             let touched = hits.iter().filter(|hit| hit.location as usize == number);
             tally.runs += 1;
-            tally.accesses = tally.accesses.max(touched.count() as u64);
+            let touched = touched.count() as u64;
+            tally.accesses = tally.accesses.max(touched);
+            tally.stops = tally.stops.max(touched + u64::from(watched.found));
             match (watched.given_up, failed) {
                 (true, true) => tally.by_failing += 1,
                 (true, false) => tally.by_successful += 1,
@@ -73,13 +78,13 @@ impl GivenUp {
         }
     }
 
-    /// Spares what was touched most, of what is not to be kept. Says whether there was anything.
+    /// Spares what stopped runs most, of what is not to be kept. Says whether there was anything.
     pub(super) fn spare_busiest(&mut self, kept: impl Fn(&Access) -> bool) -> bool {
         let noticeable = |(access, tally): &(&Access, &mut Tally)| {
-            tally.accesses >= NOTICEABLE && !tally.is_hopeless() && !kept(access)
+            tally.stops >= NOTICEABLE && !tally.is_hopeless() && !kept(access)
         };
         let busy = self.tallies.iter_mut().filter(noticeable);
-        let busiest = busy.max_by_key(|(_, tally)| tally.accesses);
+        let busiest = busy.max_by_key(|(_, tally)| tally.stops);
         busiest.map(|(_, tally)| tally.spared = true).is_some()
     }
 
@@ -133,6 +138,8 @@ mod tests {
             fixed: None,
             late: false,
             given_up,
+            stores: false,
+            found: 0,
         }
     }
 

@@ -64,6 +64,8 @@ impl Locks {
                 fixed: Some(place.clone()),
                 late: false,
                 given_up: false,
+                stores: false,
+                found: 0,
             };
             let spec = WatchSpec {
                 address: Address::Static {

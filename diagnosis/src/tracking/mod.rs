@@ -8,6 +8,7 @@ mod allocators;
 mod assignment;
 mod given_up;
 mod givers;
+mod kin;
 mod locks;
 mod provenance;
 pub(crate) mod shares;
@@ -38,6 +39,7 @@ pub use allocators::{Allocator, SizeArgument};
 pub use assignment::{Assignment, LibraryCode, ModuleName};
 use given_up::{Access, GivenUp};
 use givers::Givers;
+use kin::Kin;
 use locks::Locks;
 use provenance::Provenance;
 use tested::Tested;
@@ -92,6 +94,7 @@ pub struct Tracking<'p, 'a> {
     givers: Givers,
     tested: Tested,
     provenance: Provenance,
+    kin: Kin,
     /// Empty where nobody may look at them.
     allocators: Vec<Allocator>,
     locks: Locks,
@@ -164,6 +167,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
             locks: Locks::default(),
             tested: Tested::default(),
             provenance: Provenance::default(),
+            kin: Kin::default(),
             allocators: allocators::allocators(program),
         }
     }
@@ -190,6 +194,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
     /// Takes in where a run had what it watched from.
     pub fn learn_provenance(&mut self, record: &RunRecord) {
         self.provenance.learn(record, self.program);
+        self.kin.learn(record, self.program);
     }
 
     /// Takes in where a failing run had what it watched.
@@ -509,7 +514,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
     fn location(&self, planned: &Planned, number: usize) -> Option<(WatchedRecord, WatchSpec)> {
         let armed = planned.armament.locations.get(number)?;
         let site = planned.plan.watch_sites.get(*armed.sites.first()?)?;
-        let watched = WatchedRecord {
+        let mut watched = WatchedRecord {
             module: self.path(site.access.module),
             access: site.access.addr,
             passed: site.passed.and_then(|argument| {
@@ -525,9 +530,14 @@ impl<'p, 'a> Tracking<'p, 'a> {
             fixed: None,
             late: false,
             given_up: false,
+            stores: false,
+            found: 0,
         };
         let mut spec = armed.spec.clone();
         self.provenance.add_probes(&watched, &mut spec, self.program);
+        if !self.provenance.is_one_object(&watched) {
+            self.kin.add_probes(&mut watched, &mut spec);
+        }
         Some((watched, spec))
     }
 

@@ -107,6 +107,12 @@ impl Provenance {
         }
     }
 
+    /// Whether a location was in one place of what one call allocates, whichever run it was.
+    pub(super) fn is_one_object(&self, watched: &WatchedRecord) -> bool {
+        let sites = self.sites.get(&access(watched));
+        sites.is_some_and(|sites| sites.len() == 1)
+    }
+
     /// Has a location found where its object is allocated as well.
     pub(super) fn add_probes(&self, watched: &WatchedRecord, spec: &mut WatchSpec, program: &Program<'_>) {
         if !is_late(spec) {
@@ -224,6 +230,8 @@ mod tests {
             fixed: None,
             late,
             given_up: false,
+            stores: false,
+            found: 0,
         };
         let spec = WatchSpec {
             address: Address::Probed(vec![probe]),

@@ -125,6 +125,8 @@ mod tests {
             fixed: None,
             late: false,
             given_up: false,
+            stores: false,
+            found: 0,
         };
         let spec = WatchSpec {
             address: Address::Static {

@@ -184,16 +184,21 @@ fn branch(predictor: &Predictor) -> Phrase {
 fn value(predictor: &Predictor) -> Phrase {
     const LAST: &str = " (last)";
     let variable = predictor.variable.as_deref().map(|name| short(name, NAME));
-    if let Some((reader, at)) = predictor
+    if let Some(((what, reader), at)) = predictor
         .predicate
         .as_deref()
-        .and_then(|predicate| predicate.strip_prefix(READ_BY))
+        .and_then(|predicate| predicate.split_once(READ_BY))
         .zip(predictor.statements.first())
     {
+        let what = match what.trim_end().strip_prefix("!= ") {
+            Some("NULL") => " to something else than null".to_owned(),
+            Some(other) => format!(" to something else than {}", plain_start(other, NAME)),
+            None => String::new(),
+        };
         return Phrase::default()
             .text(format!("{} set ", short(&at.thread_role, NAME)))
             .variable(variable)
-            .text(" in ")
+            .text(format!("{what} in "))
             .code(short(&at.statement.function, NAME))
             .text(format!(
                 " ({}), and read that in {}",
