@@ -324,8 +324,8 @@ impl Judge<'_> {
         })
     }
 
-    /// The two writes that a read came between, where every process died of it before the second: both are the same function's, and
-    /// successful runs read before the first or what the second wrote.
+    /// The two writes that a read came between, where every process died of it before the second: both are the same function's, one
+    /// after the other, and successful runs read before the first or what the second wrote.
     fn unfinished(&self, ranked: &Ranked) -> Option<Ranked> {
         let Predictor::Order {
             pattern: OrderPattern::Wr,
@@ -340,14 +340,12 @@ impl Judge<'_> {
             statement: self.evidence.cut_off(*location, first, read)?,
             role: first.role.clone(),
         };
-        let function = |of: &Actor| {
-            let info = self.catalogue.statements.get(of.statement.0 as usize);
-            info.map(|info| &info.function)
-        };
+        let info = |of: &Actor| self.catalogue.statements.get(of.statement.0 as usize);
+        let (one, other) = (info(first)?, info(&next)?);
+        let goes_on = one.function == other.function && one.pc < other.pc;
         let both =
             self.evidence.succeeded_with(*location, read, first) && self.returned(*location, &next, read);
-        let other = next.statement != first.statement && function(&next) == function(first);
-        (both && other).then(|| Ranked {
+        (both && goes_on).then(|| Ranked {
             predictor: Predictor::Unfinished {
                 location: *location,
                 first: first.clone(),

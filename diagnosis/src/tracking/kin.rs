@@ -15,7 +15,7 @@ use watchpoint::{Address, Probe, WatchSpec};
 
 use super::given_up::{Access, access};
 use crate::reading::{access_name, module_named, name_at};
-use crate::record::{RunRecord, WatchedRecord};
+use crate::record::{HitRecord, RunRecord, WatchedRecord};
 
 /// Statements that store to a member. Where there are more, everybody uses it, and it would stop runs all the time.
 const MOST_STORES: usize = 12;
@@ -31,14 +31,26 @@ pub(super) struct Kin {
 }
 
 impl Kin {
-    /// Looks for the stores to what a run found late.
+    /// Looks for the stores to what a run found late in memory that is nobody's in particular: what is in a file's data is watched
+    /// there from the start.
     pub(super) fn learn(&mut self, record: &RunRecord, program: &Program<'_>) {
-        let late = |watched: &&WatchedRecord| watched.late && watched.fixed.is_none();
-        for watched in record.watched.iter().filter(late) {
+        let in_file = |hit: &HitRecord| {
+            let mut modules = record.modules.iter();
+            modules.any(|module| (module.start..module.end).contains(&hit.addr))
+        };
+        for (number, watched) in record.watched.iter().enumerate() {
+            let own = record.hits.iter();
+            let mut own = own.filter(|hit| hit.location as usize == number).peekable();
+            let anywhere = own.peek().is_some() && !own.any(in_file);
             let access = access(watched);
-            if self.stores.len() < MOST_LOCATIONS && !self.stores.contains_key(&access) {
-                self.stores
-                    .insert(access, stores(watched, program).unwrap_or_default());
+            if watched.late
+                && watched.fixed.is_none()
+                && anywhere
+                && self.stores.len() < MOST_LOCATIONS
+                && !self.stores.contains_key(&access)
+            {
+                let found = stores(watched, program).unwrap_or_default();
+                self.stores.insert(access, found);
             }
         }
     }

@@ -8,7 +8,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use program::code::{AccessKind, InstrIx, Target};
+use iced_x86::FlowControl;
+use program::code::{AccessKind, Block, InstrIx, Target};
 use program::values::{Base, Gpr, Value};
 use program::{FunctionRef, Program};
 
@@ -57,6 +58,8 @@ impl Passed {
 pub struct Library<'p, 'a> {
     program: &'p Program<'a>,
     known: RefCell<HashMap<FunctionRef, Rc<[Passed]>>>,
+    /// What functions return, where that is one of their arguments plus an offset.
+    returned: RefCell<HashMap<FunctionRef, Option<(Gpr, i64)>>>,
 }
 
 impl<'p, 'a> Library<'p, 'a> {
@@ -66,6 +69,7 @@ impl<'p, 'a> Library<'p, 'a> {
         Self {
             program,
             known: RefCell::default(),
+            returned: RefCell::default(),
         }
     }
 
@@ -134,7 +138,7 @@ impl<'p, 'a> Library<'p, 'a> {
         for ix in (0..count).map(InstrIx) {
             for access in view.values.accesses(ix).iter().filter(|access| !access.implicit) {
                 if let (Some((argument, offset)), Some(width), None, false) = (
-                    argument(access.place.base),
+                    argument(self.followed(&view, access.place.base, depth)),
                     access.width,
                     access.place.index,
                     access.place.thread_local,
@@ -160,7 +164,8 @@ impl<'p, 'a> Library<'p, 'a> {
                 continue;
             };
             for passed in &*inner {
-                if let Some((argument, offset)) = argument(state.get(passed.argument).plus(passed.offset)) {
+                let behind = state.get(passed.argument).plus(passed.offset);
+                if let Some((argument, offset)) = argument(self.followed(&view, behind, depth)) {
                     let passed = Passed {
                         argument,
                         offset,
@@ -175,6 +180,58 @@ impl<'p, 'a> Library<'p, 'a> {
             }
         }
         Some(found)
+    }
+
+    /// What a value is that library functions hand on: the result of one that returns its argument is that argument. A smart pointer's
+    /// `get` is a chain of them.
+    fn followed(&self, view: &FunctionView<'p, 'a>, value: Value, depth: usize) -> Value {
+        let Value::Sum(Base::Made(call, Gpr::RAX), offset) = value else {
+            return value;
+        };
+        let handed_on = || {
+            let depth = depth.checked_sub(1)?;
+            let Some(Target::Function(function)) = view.call_target(call) else {
+                return None;
+            };
+            let module = view.id.module;
+            let (argument, from) = self.returned_by(FunctionRef { module, function }, depth)?;
+            let passed = view.state_before(call)?.get(argument);
+            Some(self.followed(view, passed.plus(from).plus(offset), depth))
+        };
+        handed_on().unwrap_or(value)
+    }
+
+    /// The argument that a library function returns, and what it adds to it.
+    fn returned_by(&self, id: FunctionRef, depth: usize) -> Option<(Gpr, i64)> {
+        if let Some(known) = self.returned.borrow().get(&id) {
+            return *known;
+        }
+        self.returned.borrow_mut().insert(id, None);
+        let found = self.look_for_result(id, depth);
+        self.returned.borrow_mut().insert(id, found);
+        found
+    }
+
+    fn look_for_result(&self, id: FunctionRef, depth: usize) -> Option<(Gpr, i64)> {
+        let module = self.program.module(id.module)?;
+        if self.program.is_own(id) {
+            return None;
+        }
+        let view = FunctionView::new(module, id);
+        if view.flow.instructions.len() > MOST_INSTRUCTIONS {
+            return None;
+        }
+        let last = view.flow.blocks.iter().map(Block::last);
+        let returns = last.filter(|&last| {
+            let instruction = view.instruction(last);
+            instruction.is_some_and(|instruction| instruction.flow_control() == FlowControl::Return)
+        });
+        let mut results = returns.map(|at| {
+            let result = view.state_before(at)?.get(Gpr::RAX);
+            argument(self.followed(&view, result, depth))
+        });
+        let first = results.next()??;
+        results.all(|other| other == Some(first)).then_some(first)
     }
 }
 
