@@ -113,6 +113,9 @@ struct Written {
 /// Finds the writes whose value the same thread read by another statement. A register may have been elsewhere meanwhile: what was read has
 /// to be what was written.
 fn find_written(run: &Run, roles: &[u16], out: &mut impl Found) {
+    // What another thread than the failing one did for itself is another story.
+    let failing = run.failed.as_ref().and_then(|failed| failed.thread);
+    let counts = |thread: ThreadIx| failing.is_none_or(|failing| failing == thread);
     let mut last: HashMap<u64, Written> = HashMap::new();
     let mut found: BTreeMap<(Actor<u16>, LocationId, Test), usize> = BTreeMap::new();
     for (event, happened) in run.events.iter().enumerate() {
@@ -130,6 +133,7 @@ fn find_written(run: &Run, roles: &[u16], out: &mut impl Found) {
             && access.kind.reads()
             && write.statement != happened.statement
             && write.thread == happened.thread
+            && counts(write.thread)
             && write.value.zip(met).is_none_or(|(written, met)| written == met)
         {
             let role = roles.get(write.thread.0 as usize).copied().unwrap_or(0);
