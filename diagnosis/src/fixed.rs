@@ -79,7 +79,7 @@ fn last_access(record: &RunRecord, location: usize) -> Option<RunAddr> {
 }
 
 /// The file whose data an address is in: what it initialises to zero lies behind what is mapped of it.
-fn place(record: &RunRecord, addr: RunAddr, program: &Program<'_>) -> Option<Place> {
+pub(crate) fn place(record: &RunRecord, addr: RunAddr, program: &Program<'_>) -> Option<Place> {
     record.modules.iter().find_map(|mapped| {
         let link = LinkAddr(addr.0.wrapping_sub(mapped.bias));
         let (_, module) = program.modules().find(|(id, module)| match mapped.executable {

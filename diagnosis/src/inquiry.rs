@@ -192,6 +192,11 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         self.failure.kind == Kind::Hang && threads.any(|thread| what(waiting(thread)))
     }
 
+    /// Whether the program has one thread.
+    fn is_alone(&self) -> bool {
+        self.failure.threads.len() == 1
+    }
+
     /// How many statements of the slice are tracked now.
     #[must_use]
     pub fn sigma(&self) -> u32 {
@@ -352,7 +357,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         }
         self.tracking.leave_out(&branches);
         self.tracking.called(library);
-        self.tracking.learn_provenance(record);
+        self.tracking.learn_provenance(record, self.is_alone());
         self.evidence.add(self.catalogue.catalogue(), &run);
         self.ranked = rank(self.catalogue.catalogue(), &self.evidence, self.failing);
         let best = self.ranked.first().map(|best| best.predictor.locations());
@@ -400,7 +405,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             watched: self.tracking.is_watched(),
             open: is_open(&self.evidence, &self.ranked),
             locked: self.is_deadlock(),
-            alone: self.failure.threads.len() == 1,
+            alone: self.is_alone(),
         });
         self.go_on(next);
     }

@@ -29,7 +29,7 @@ use crate::predictor::cycle::Acquired;
 use crate::predictor::extract::{
     Cut, Headless, Observation, Place, Preceded, Values, begins_with, observe, torn_by,
 };
-use crate::predictor::{Actor, OrderPattern, Predictor, Test};
+use crate::predictor::{Actor, OrderPattern, Predictor, Role, Test};
 use crate::run::{BranchId, Catalogue, LocationId, Run, StatementId, What};
 use crate::statistics::Counts;
 
@@ -70,6 +70,9 @@ pub struct Evidence {
     /// What writes are followed by in successful runs.
     #[serde(default)]
     followed: BTreeSet<(Place, Option<StatementId>)>,
+    /// The kinds of threads that failed.
+    #[serde(default)]
+    failed: BTreeSet<Role>,
     executed: BTreeSet<StatementId>,
     caught: BTreeSet<StatementId>,
     /// Failing runs of which it is known who waits for whom.
@@ -190,6 +193,10 @@ impl Evidence {
         }
         if let Some(failed) = &run.failed {
             self.executed.insert(failed.statement);
+            let thread = failed
+                .thread
+                .and_then(|thread| run.threads.get(thread.0 as usize));
+            self.failed.extend(thread.map(|thread| thread.role.clone()));
             let on_stacks = run.threads.iter().flat_map(|thread| &thread.stack);
             self.executed.extend(on_stacks);
         } else {
@@ -508,6 +515,12 @@ impl Evidence {
     pub(crate) fn fills(&self, location: LocationId, writer: &Actor) -> bool {
         let left = self.wrote.get(&(location, writer.clone()));
         left.is_none_or(|values| values.other || !values.zero)
+    }
+
+    /// Whether a thread of this kind failed.
+    #[must_use]
+    pub(crate) fn failed_in(&self, role: &Role) -> bool {
+        self.failed.contains(role)
     }
 
     /// Whether any tracked run executed the statement.

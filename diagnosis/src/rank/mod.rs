@@ -155,6 +155,13 @@ pub fn rank(catalogue: &Catalogue, evidence: &Evidence, failing: StatementId) ->
         .flat_map(read_last)
         .collect();
     ranked.retain(|ranked| !explained.iter().any(|explained| is_symptom(ranked, explained)));
+    // What other threads than the failing one found in memory tells how far they were, and follows from what the threads did.
+    if ranked.iter().any(|ranked| is_reason(ranked) && ranked.tells()) {
+        ranked.retain(|ranked| match &ranked.predictor {
+            Predictor::Value { at, .. } => evidence.failed_in(&at.role),
+            _ => true,
+        });
+    }
     let orders: Vec<(Predictor, Counts)> = ranked
         .iter()
         .filter(|ranked| ranked.explains && matches!(ranked.predictor, Predictor::Order { .. }))

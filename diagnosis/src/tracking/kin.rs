@@ -4,6 +4,9 @@
 //! not tell which one will matter, and a register that is set when the failing statement comes by is set too late for the write that
 //! it should have seen. But the source says which statements write that member of any such object. They are few, and a probe on each
 //! of them shows every write, whichever object it is to.
+//!
+//! That is for programs of one thread. An address is another object's after a while, and what threads did to the one is no order of
+//! what they do to the other; there an object is watched from its allocation on.
 
 use std::collections::BTreeMap;
 
@@ -14,6 +17,7 @@ use watchpoint::arm::at_access;
 use watchpoint::{Address, Probe, WatchSpec};
 
 use super::given_up::{Access, access};
+use crate::fixed::place;
 use crate::reading::{access_name, module_named, name_at};
 use crate::record::{HitRecord, RunRecord, WatchedRecord};
 
@@ -34,10 +38,7 @@ impl Kin {
     /// Looks for the stores to what a run found late in memory that is nobody's in particular: what is in a file's data is watched
     /// there from the start.
     pub(super) fn learn(&mut self, record: &RunRecord, program: &Program<'_>) {
-        let in_file = |hit: &HitRecord| {
-            let mut modules = record.modules.iter();
-            modules.any(|module| (module.start..module.end).contains(&hit.addr))
-        };
+        let in_file = |hit: &HitRecord| place(record, hit.addr, program).is_some();
         for (number, watched) in record.watched.iter().enumerate() {
             let own = record.hits.iter();
             let mut own = own.filter(|hit| hit.location as usize == number).peekable();

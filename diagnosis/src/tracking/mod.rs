@@ -192,9 +192,11 @@ impl<'p, 'a> Tracking<'p, 'a> {
     }
 
     /// Takes in where a run had what it watched from.
-    pub fn learn_provenance(&mut self, record: &RunRecord) {
+    pub fn learn_provenance(&mut self, record: &RunRecord, alone: bool) {
         self.provenance.learn(record, self.program);
-        self.kin.learn(record, self.program);
+        if alone {
+            self.kin.learn(record, self.program);
+        }
     }
 
     /// Takes in where a failing run had what it watched.
