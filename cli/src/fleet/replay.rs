@@ -41,11 +41,12 @@ struct Replayed {
 /// Replays the runs of a folder; says what came of it.
 pub async fn run(args: &FleetArgs, folder: &Path, access: &Access) -> Result<String> {
     let started = Instant::now();
-    let (_, records) = keep::open(folder)?;
+    let (series, records) = keep::open(folder)?;
     let records: Vec<RunRecord> = records.collect::<Result<_>>()?;
+    // The failure that was looked into need not be the first that there was.
     let first = records
         .iter()
-        .position(|record| matches!(record.end, RunEnd::Failed(_)));
+        .position(|record| record.number >= series.from && matches!(record.end, RunEnd::Failed(_)));
     let first = first.with_context(|| format!("none of the runs in {} failed", folder.display()))?;
     let tracked: Vec<Bytes> = records[first + 1..]
         .iter()

@@ -1,146 +1,24 @@
 //! The pages in a real browser, against a real server that real agents report to.
 
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+mod kit;
+
+use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use failsketch_tests::browser::{Browser, key};
 use failsketch_tests::folder::Folder;
 use failsketch_tests::running::Running;
-use failsketch_tests::{command, process, zoo};
+use failsketch_tests::{command, process};
 use serde_json::Value;
 
-/// A race between two threads, which a fleet explains within seconds.
-const PROGRAM: &str = "pbzip2-queue";
-/// Widths of a phone, a laptop and a large screen.
-const WIDTHS: [u32; 3] = [390, 1280, 1920];
-/// Fleets until one has explained it: on a busy machine a race may be lost each time.
-const FLEETS: usize = 8;
-
-struct Server {
-    _running: Running,
-    _folder: Folder,
-    url: String,
-}
-
-impl Server {
-    fn start() -> Self {
-        let folder = Folder::new("pages");
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        drop(listener);
-        let sources = zoo::folder().join(PROGRAM).display().to_string();
-        let mut serve = Command::new(command::binary());
-        serve
-            .args(["serve", "--listen", &address, "--store"])
-            .arg(format!("sqlite:{}", folder.path().join("bugs.db").display()))
-            .arg("--objects")
-            .arg(folder.path().join("objects"))
-            .args(["--source-map", &format!("{sources}={sources}")])
-            .env("RUST_LOG", "warn");
-        let running = Running::start(&mut serve);
-        running.stderr_line("failsketch: serving on").unwrap();
-        Self {
-            _running: running,
-            _folder: folder,
-            url: format!("http://{address}"),
-        }
-    }
-
-    /// Agents run the program until its bug is explained, or for so long.
-    fn fleet(&self, agents: &str, seconds: &str) -> Running {
-        let mut fleet = Command::new(command::binary());
-        fleet
-            .args([
-                "fleet",
-                "--server",
-                &self.url,
-                "--agents",
-                agents,
-                "--time-limit",
-                seconds,
-            ])
-            .arg("--")
-            .arg(zoo::binary(PROGRAM, "O0"));
-        Running::start(&mut fleet)
-    }
-}
-
-/// Where pictures go: somebody should look at them.
-fn pictures() -> PathBuf {
-    let folder = match std::env::var_os("FAILSKETCH_PICTURES") {
-        Some(folder) => PathBuf::from(folder),
-        None => Path::new(env!("CARGO_TARGET_TMPDIR")).join("pictures"),
-    };
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
-}
-
-/// axe-core, which judges how accessible a page is.
-fn axe() -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("axe");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("browser/axe.py");
-    let mut python = Command::new("python3");
-    python.arg(script).arg(&folder);
-    let _ = process::tool(&mut python, Path::new("/"));
-    folder.join("axe.min.js")
-}
-
-/// A page in every size and light: nothing is out of sight, nothing keeps anybody out, and a picture is taken.
-fn inspect(browser: &Browser, axe: &Path, name: &str) {
-    for width in WIDTHS {
-        for is_dark in [false, true] {
-            browser.look(width, is_dark);
-            let _ = browser.run("scrollTo(0, 0)");
-            let too_wide = browser.run("return document.documentElement.scrollWidth - innerWidth");
-            assert!(
-                too_wide.as_i64() <= Some(0),
-                "{name} at {width} is {too_wide} too wide"
-            );
-            let light = if is_dark { "dark" } else { "light" };
-            let picture = pictures().join(format!("{name}-{width}-{light}.png"));
-            let mut decode = Command::new("base64");
-            decode.arg("-d").stdout(std::fs::File::create(picture).unwrap());
-            decode.stdin(std::process::Stdio::piped());
-            let mut child = decode.spawn().unwrap();
-            let taken = browser.picture();
-            std::io::Write::write_all(&mut child.stdin.take().unwrap(), taken.as_bytes()).unwrap();
-            assert!(child.wait().unwrap().success());
-            is_accessible(browser, axe, &format!("{name} at {width}, {light}"));
-        }
-    }
-    browser.look(1280, false);
-}
-
-fn is_accessible(browser: &Browser, axe: &Path, name: &str) {
-    browser.load(axe);
-    let found = browser.run(
-        "return axe.run(document, {resultTypes: ['violations']}).then((result) => result.violations \
-         .filter((rule) => ['serious', 'critical'].includes(rule.impact)) \
-         .map((rule) => `${rule.id}: ${rule.nodes.map((node) => node.html.slice(0, 160) + ' ' + node.any.map((any) => any.message)).join('; ')}`))",
-    );
-    let found = found.as_array().cloned().unwrap_or_default();
-    let found: Vec<&str> = found.iter().filter_map(Value::as_str).collect();
-    assert!(found.is_empty(), "{name}:\n{}", found.join("\n"));
-}
-
-/// Nothing went wrong, and nobody else was asked for anything.
-fn is_quiet(browser: &Browser, server: &Server) {
-    let console = browser.console();
-    assert!(console.is_empty(), "{console:?}");
-    let elsewhere: Vec<String> = browser
-        .requests()
-        .into_iter()
-        .filter(|address| !address.starts_with(&format!("{}/", server.url)) && !address.starts_with("data:"))
-        .collect();
-    assert!(elsewhere.is_empty(), "{elsewhere:?}");
-}
+use kit::{Recorded, Server, VARIABLE, axe, inspect, is_quiet};
 
 #[test]
 fn a_bug_from_its_first_failure_to_what_is_done_about_it() {
     let axe = axe();
-    let server = Server::start();
+    let folder = Folder::new("pages");
+    let recorded = Recorded::make(&folder);
+    let server = Server::start(&folder);
     let browser = Browser::start();
     browser.look(1280, false);
     let _ = browser.requests();
@@ -154,28 +32,12 @@ fn a_bug_from_its_first_failure_to_what_is_done_about_it() {
     // A failure comes: the page that is open shows it, and shows it explained.
     browser.wait("document.getElementById('news').dataset.state === 'live'");
     let _ = browser.run("window.same = true");
-    let explained = "document.querySelector('span.state.explained')";
-    for _ in 0..FLEETS {
-        let done = server.fleet("4", "60").finish();
-        assert!(done.status.success(), "{}", done.stderr);
-        browser.wait("document.querySelector('td.what a')");
-        std::thread::sleep(Duration::from_millis(1500));
-        if browser.run(&format!("return !!{explained}")) == Value::Bool(true) {
-            break;
-        }
-        // So few runs may have come by chance: more are asked for.
-        let bug = browser.text("return document.querySelector('td.what a').href.split('/').pop()");
-        let mut steer = Command::new(command::binary());
-        steer.args(["steer", "--server", &server.url, "--widen", &bug]);
-        let _ = process::tool(&mut steer, Path::new("/"));
-    }
-    browser.wait(explained);
-    browser.wait("document.querySelector('td.what').innerText.includes('q->mut')");
-    assert_eq!(
-        browser.run("return window.same"),
-        Value::Bool(true),
-        "without another load"
-    );
+    server.replay(&recorded, 1, recorded.tracked);
+    browser.wait("document.querySelector('span.state.explained')");
+    browser.wait(&format!(
+        "document.querySelector('td.what').innerText.includes('{VARIABLE}')"
+    ));
+    is_same(&browser);
     inspect(&browser, &axe, "list");
     is_quiet(&browser, &server);
 
@@ -184,11 +46,19 @@ fn a_bug_from_its_first_failure_to_what_is_done_about_it() {
     inspect(&browser, &axe, "bug");
     sorts(&browser);
     shows_runs(&browser, &axe);
-    steers(&browser);
-    sees_runs_come(&browser, &server);
+    widens(&browser);
+    stops_and_resumes(&browser);
     inspect(&browser, &axe, "tracking");
+    sees_runs_come(&browser, &server, &folder);
+    is_asked_before_a_sketch_is_taken_away(&browser, &server, &recorded);
+    is_fixed_and_comes_back(&browser, &server, &recorded);
     takes_along(&browser, &server);
     is_quiet(&browser, &server);
+}
+
+/// Everything came without another load of the page.
+fn is_same(browser: &Browser) {
+    assert_eq!(browser.run("return window.same"), Value::Bool(true));
 }
 
 /// By keyboard: words that are in no name find nothing, and a function finds its bug.
@@ -211,7 +81,7 @@ fn opens_and_follows(browser: &Browser) {
     browser.keys(key::ENTER);
     browser.wait("location.pathname.startsWith('/bugs/') && document.documentElement.dataset.ready");
     let said = browser.text("return document.querySelector('h1').innerText");
-    assert!(said.contains("q->mut") && said.contains("failing runs"), "{said}");
+    assert!(said.contains(VARIABLE) && said.contains("failing runs"), "{said}");
     // The sketch has its source text. Where consumers use what is gone, before a block or after it, differs.
     browser.wait("document.querySelector('.lanes').innerText.includes('q->mut = NULL;')");
     // Along the arrow, by keyboard.
@@ -284,35 +154,90 @@ fn shows_runs(browser: &Browser, axe: &Path) {
     browser.wait("document.querySelector('.lanes') && document.documentElement.dataset.ready");
 }
 
+/// Has something done about the bug, by keyboard, and reads what was done.
+fn acts(browser: &Browser, what: &str, typed: &str, said: &str) {
+    browser.click(&format!(".acts button[popovertarget=do-{what}]"));
+    let first = if typed.is_empty() {
+        "button.yes"
+    } else {
+        "input[name=build]"
+    };
+    browser.wait(&format!("document.activeElement.matches('#do-{what} {first}')"));
+    browser.keys(&format!("{typed}{}", key::ENTER));
+    browser.wait(&format!(
+        "document.querySelector('.did') && document.querySelector('.did').innerText.includes('{said}')"
+    ));
+    browser.wait("!location.search && document.documentElement.dataset.ready");
+}
+
 /// With a question before it, which can be left with Escape.
-fn steers(browser: &Browser) {
+fn widens(browser: &Browser) {
     browser.click(".acts button[popovertarget=do-widen]");
     browser.wait("document.querySelector('#do-widen:popover-open')");
     browser.keys(key::ESCAPE);
     browser.wait("!document.querySelector('#do-widen:popover-open')");
-    browser.click(".acts button[popovertarget=do-widen]");
-    browser.wait("document.activeElement.matches('#do-widen button.yes')");
-    browser.keys(key::ENTER);
-    browser.wait("document.querySelector('.did') && document.querySelector('.did').innerText.includes('Twice as many')");
+    acts(browser, "widen", "", "Twice as many");
     browser.wait("document.querySelector('[data-part=audit]').innerText.includes('local widened')");
-    browser.wait("!location.search");
+    browser.wait("document.querySelector('.hero span.state.tracking')");
 }
 
-/// Runs come while somebody looks.
-fn sees_runs_come(browser: &Browser, server: &Server) {
-    browser.wait("document.querySelector('.hero span.state.tracking')");
+/// Runs of a real agent come while somebody looks.
+fn sees_runs_come(browser: &Browser, server: &Server, folder: &Folder) {
     let figure = "document.querySelector('.figures div:nth-child(2) b').innerText";
     let before = browser.text(&format!("return {figure}"));
     let _ = browser.run("window.same = true");
-    let fleet = server.fleet("2", "15");
+    let agent = server.agent(folder);
     browser.wait(&format!("{figure} !== '{before}'"));
-    assert_eq!(
-        browser.run("return window.same"),
-        Value::Bool(true),
-        "without another load"
-    );
-    let done = fleet.finish();
+    is_same(browser);
+    agent.signal("TERM");
+    let done = agent.finish();
     assert!(done.status.success(), "{}", done.stderr);
+}
+
+/// Whoever reads a sketch keeps it until he asks for the newer one.
+fn is_asked_before_a_sketch_is_taken_away(browser: &Browser, server: &Server, recorded: &Recorded) {
+    let revision = || browser.text("return document.querySelector('.sketch').dataset.revision");
+    browser.keys("a");
+    browser.wait("document.activeElement.closest('.lanes')");
+    let _ = browser.run("window.same = true");
+    let (before, hidden) = (revision(), "document.getElementById('newer').hidden");
+    server.replay(recorded, 2, 4);
+    browser.wait(&format!("!{hidden}"));
+    assert_eq!(revision(), before, "what is read stays");
+    browser.click("#newer");
+    browser.wait(hidden);
+    assert_ne!(revision(), before, "what is asked for comes");
+    // What is new can be followed as the old could.
+    browser.keys("a");
+    browser.wait("document.activeElement.closest('.lanes')");
+    browser.wait("document.querySelectorAll('svg.arrows path.tip').length > 0");
+    browser.keys(key::ESCAPE);
+    is_same(browser);
+}
+
+fn stops_and_resumes(browser: &Browser) {
+    acts(browser, "stop", "", "Tracking is stopped");
+    browser.wait("document.querySelector('.hero span.state.stopped')");
+    acts(browser, "resume", "", "Tracking goes on");
+    browser.wait("document.querySelector('.hero span.state.tracking')");
+    browser.wait("document.querySelector('[data-part=audit]').innerText.includes('local resumed')");
+}
+
+/// A build-id has to be one; and a bug that fails in the build that has the fix comes back, before the eyes of who looks.
+fn is_fixed_and_comes_back(browser: &Browser, server: &Server, recorded: &Recorded) {
+    browser.click(".acts button[popovertarget=do-fixed]");
+    browser.wait("document.activeElement.matches('#do-fixed input[name=build]')");
+    browser.keys(&format!("the next one{}", key::ENTER));
+    browser.wait("document.querySelector('#do-fixed:popover-open input:invalid')");
+    browser.keys(key::ESCAPE);
+    let _ = browser.run("document.getElementById('fixed-build').value = ''");
+    let build = browser.text("return document.querySelector('#known-builds option').value");
+    acts(browser, "fixed", &build, "Marked as fixed");
+    browser.wait("document.querySelector('.hero span.state.fixed')");
+    let _ = browser.run("window.same = true");
+    server.replay(recorded, 1, 1);
+    browser.wait("document.querySelector('.hero span.state.regressed')");
+    is_same(browser);
 }
 
 /// Every form, under links that stay.
