@@ -1,8 +1,9 @@
 //! One bug under inquiry: what was learnt from its runs so far, and what the next one is to track.
 
+mod elsewhere;
 mod verdict;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use failure::report::Report;
 use failure::resolve::{ResolveError, Waiting, waiting};
@@ -22,6 +23,7 @@ use crate::sketch::{Backends, Sketch};
 use crate::supplied::supplied;
 use crate::tracking::shares::part;
 use crate::tracking::{Assignment, Promising, Tracking, Wanted};
+use elsewhere::Elsewhere;
 use verdict::Verdict;
 
 /// Failing runs that are kept to be shown: a sketch shows one, the one that its best predictor describes.
@@ -46,8 +48,8 @@ pub struct Inquiry<'p, 'a> {
     adapt: Adapt,
     stopped: Option<Stop>,
     failing_runs: Vec<Run>,
-    /// Where else the bug has shown, and how often.
-    elsewhere: BTreeMap<Signature, u64>,
+    /// Where else the bug has shown.
+    elsewhere: Elsewhere,
     successful_run: Option<Run>,
     backends: Backends,
     rates: Rates,
@@ -148,7 +150,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             adapt: Adapt::new(sigma, MOST_RECURRENCES).that_can_succeed(untracked > 1),
             stopped: None,
             failing_runs: Vec::new(),
-            elsewhere: BTreeMap::new(),
+            elsewhere: Elsewhere::default(),
             successful_run: None,
             backends: Backends {
                 control_flow: "none".to_owned(),
@@ -295,7 +297,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             Taken::Failed => self.rates.failed += 1,
             Taken::FailedElsewhere(signature) => {
                 self.rates.failed += 1;
-                *self.elsewhere.entry(signature.clone()).or_default() += 1;
+                self.elsewhere.count(signature);
             }
             Taken::Succeeded => {}
         }
@@ -325,6 +327,9 @@ impl<'p, 'a> Inquiry<'p, 'a> {
                 .unwrap_or(self.failing),
             None => self.failing,
         };
+        if let (Taken::FailedElsewhere(signature), Some(failure)) = (&taken, &failure) {
+            self.elsewhere.keep(signature, failing, failure);
+        }
         let hang = failure.filter(|failure| failure.kind == Kind::Hang);
         let locks = hang.as_ref().map(verdict::waiting_for_locks).unwrap_or_default();
         if let (Some(hang), RunEnd::Failed(report)) = (&hang, &record.end) {
@@ -472,6 +477,12 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         let here = |run: &&Run| run.failed.is_some_and(|failed| failed.statement == self.failing);
         let shown = representative(catalogue, &self.ranked, self.failing_runs.iter().filter(here));
         let run = shown.or_else(|| representative(catalogue, &self.ranked, &self.failing_runs));
+        // Where none does, the sketch says what the run that is shown ended in.
+        let failing = run.and_then(|run| run.failed.as_ref());
+        let failing = failing.map_or(self.failing, |failed| failed.statement);
+        let other = self.elsewhere.at(failing).filter(|_| failing != self.failing);
+        let elsewhere = other.map(|_| failing);
+        let (failing, failure) = (elsewhere.unwrap_or(self.failing), other.unwrap_or(&self.failure));
         let tested = self
             .best_branch()
             .map_or(&[][..], |branch| self.tracking.tested(branch));
@@ -495,19 +506,16 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             successful: self.successful_run.as_ref(),
             bug: Some(self.likeness.signature().id()),
             program: crate::subject::program(self.program),
-            failure: crate::subject::failure(&self.failure, self.failing, catalogue),
+            failure: crate::subject::failure(failure, failing, catalogue),
             sigma: self.adapt.sigma(),
             backends: self.backends.clone(),
         });
         sketch.runs.recurrences = self.rates.failed - self.rates.spared;
-        sketch.notes.extend(self.failure.notes.iter().cloned());
+        sketch.notes.extend(failure.notes.iter().cloned());
         sketch.gaps.extend(self.tracking.left_out());
         sketch.notes.extend(self.rates.note());
-        sketch
-            .notes
-            .extend(self.elsewhere.iter().map(|(signature, runs)| {
-                format!("the same bug showed elsewhere in {runs} of the failing runs: {signature}")
-            }));
+        let first = self.likeness.signature();
+        sketch.notes.extend(self.elsewhere.notes(elsewhere, first));
         sketch
     }
 }
