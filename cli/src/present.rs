@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal as _;
 
+use diagnosis::sketch::SourceFile;
 use program::source::LineMatches;
 use program::{Attribution, ModuleId, Pc, Program, Statement};
 use sketch_render::term::Terminal;
@@ -14,7 +15,7 @@ use sources::SourceText;
 /// A statement with its text.
 pub fn statement(program: &Program<'_>, statement: &Statement, sources: &SourceText) -> StatementRef {
     let text = match (&statement.file, statement.line) {
-        (Some(file), Some(line)) => sources.line(file, line),
+        (Some(file), Some(line)) => source_line(program, file, line, statement.pc, sources),
         _ => program
             .module(statement.pc.module)
             .and_then(|module| module.instruction_text(statement.pc.addr)),
@@ -27,6 +28,20 @@ pub fn statement(program: &Program<'_>, statement: &Statement, sources: &SourceT
         text,
         accesses: Vec::new(),
     }
+}
+
+/// A line of a file that the code at an address was compiled from.
+pub fn source_line(
+    program: &Program<'_>,
+    file: &str,
+    line: u32,
+    pc: Pc,
+    sources: &SourceText,
+) -> Option<String> {
+    if !sources.knows(file) {
+        sources.know(&[SourceFile::of(program, file, pc)]);
+    }
+    sources.line(file, line)
 }
 
 /// The statement at an address, or the best description of it.

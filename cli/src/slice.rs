@@ -35,9 +35,11 @@ pub fn run(args: &SliceArgs) -> Result<String> {
     };
     let mut slice = Slice::new(&program, &criterion);
     let (statements, more) = present::first_statements(&program, &mut slice, args.max, &sources);
+    let criterion = present::statement_at(&program, first, &sources);
     notes.extend(present::problems(&program));
+    notes.extend(sources.notes());
     let result = SliceResult {
-        criterion: present::statement_at(&program, first, &sources),
+        criterion,
         statements,
         more,
         elapsed_ms: (started.elapsed().as_secs_f64() * 1e6).round() / 1e3,

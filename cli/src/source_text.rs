@@ -15,6 +15,11 @@ pub fn of_program(map: &[(String, String)], program: &Path) -> Result<SourceText
     Ok(from_servers(SourceText::new(map))?.of_program(program))
 }
 
+/// Sources of whatever a process has loaded.
+pub fn of_process(map: &[(String, String)]) -> Result<SourceText> {
+    from_servers(SourceText::new(map))
+}
+
 /// Sources of a program that is known by its sketch. Files of this machine are those that it was compiled from only if the
 /// program itself is here, in the same build.
 pub fn of_sketch(map: &[(String, String)], sketch: &Sketch) -> Result<SourceText> {

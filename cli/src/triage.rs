@@ -39,6 +39,11 @@ fn sketch(max: usize, program: &Program<'_>, failure: &Failure, sources: &Source
     if failure.failing_frame.is_none() {
         notes.push("no frame of the failing thread is in the program's own code".to_owned());
     }
+    let statement = failing_statement(program, failure, sources);
+    let threads = threads
+        .map(|(index, thread)| stack(program, thread, index, failure, sources))
+        .collect();
+    notes.extend(sources.notes());
     StaticSketch {
         program: executable.map_or_else(String::new, |module| module.name().to_owned()),
         build_id: executable
@@ -49,11 +54,9 @@ fn sketch(max: usize, program: &Program<'_>, failure: &Failure, sources: &Source
             signal: failure.signal.map(|signal| signal.to_string()),
             message: failure.message.clone(),
             fault_address: failure.fault_address.map(|addr| addr.0),
-            statement: failing_statement(program, failure, sources),
+            statement,
         },
-        threads: threads
-            .map(|(index, thread)| stack(thread, index, failure, sources))
-            .collect(),
+        threads,
         statements,
         more,
         notes,
@@ -71,7 +74,13 @@ fn failing_statement(program: &Program<'_>, failure: &Failure, sources: &SourceT
         .map(|pc| present::statement_at(program, pc, sources))
 }
 
-fn stack(thread: &ResolvedThread, index: usize, failure: &Failure, sources: &SourceText) -> ThreadStack {
+fn stack(
+    program: &Program<'_>,
+    thread: &ResolvedThread,
+    index: usize,
+    failure: &Failure,
+    sources: &SourceText,
+) -> ThreadStack {
     let label = match (thread.id, &thread.name) {
         (Some(id), Some(name)) => format!("Thread {id} ({name})"),
         (Some(id), None) => format!("Thread {id}"),
@@ -82,7 +91,7 @@ fn stack(thread: &ResolvedThread, index: usize, failure: &Failure, sources: &Sou
     let frames = thread
         .frames
         .iter()
-        .flat_map(|frame| lines(frame, sources))
+        .flat_map(|frame| lines(program, frame, sources))
         .collect();
     ThreadStack {
         label,
@@ -92,18 +101,28 @@ fn stack(thread: &ResolvedThread, index: usize, failure: &Failure, sources: &Sou
 }
 
 /// A frame and the functions that were inlined at its place.
-fn lines(frame: &ResolvedFrame, sources: &SourceText) -> Vec<FrameLine> {
+fn lines(program: &Program<'_>, frame: &ResolvedFrame, sources: &SourceText) -> Vec<FrameLine> {
     let unknown = [SourceFrame::default()];
     let found: &[SourceFrame] = if frame.sources.is_empty() {
         &unknown
     } else {
         &frame.sources
     };
-    found.iter().map(|source| line(frame, source, sources)).collect()
+    let line = |source| line(program, frame, source, sources);
+    found.iter().map(line).collect()
 }
 
-fn line(frame: &ResolvedFrame, source: &SourceFrame, sources: &SourceText) -> FrameLine {
+fn line(
+    program: &Program<'_>,
+    frame: &ResolvedFrame,
+    source: &SourceFrame,
+    sources: &SourceText,
+) -> FrameLine {
     let file = source.file.as_deref().filter(|_| source.line > 0);
+    let text = file.and_then(|file| match frame.executing() {
+        Some(pc) => present::source_line(program, file, source.line, pc, sources),
+        None => sources.line(file, source.line),
+    });
     let pc = frame
         .executing()
         .map(|pc| pc.addr.0)
@@ -115,7 +134,7 @@ fn line(frame: &ResolvedFrame, source: &SourceFrame, sources: &SourceText) -> Fr
             file: file.map(str::to_owned),
             line: file.map(|_| source.line),
             pc,
-            text: file.and_then(|file| sources.line(file, source.line)),
+            text,
             accesses: Vec::new(),
         },
         module: frame.module.clone(),

@@ -1,6 +1,7 @@
 //! One bug under inquiry: what was learnt from its runs so far, and what the next one is to track.
 
 mod elsewhere;
+mod files;
 mod verdict;
 
 use std::collections::BTreeSet;
@@ -510,6 +511,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             sigma: self.adapt.sigma(),
             backends: self.backends.clone(),
         });
+        sketch.files = files::files(&mut sketch, failure, &self.catalogue, self.program);
         sketch.runs.recurrences = self.rates.failed - self.rates.spared;
         sketch.notes.extend(failure.notes.iter().cloned());
         sketch.gaps.extend(self.tracking.left_out());

@@ -1,5 +1,6 @@
 //! The sketch: what a person reads, and what is kept of a diagnosis. Its JSON is version 1 of the contract.
 
+use program::{Pc, Program};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::statistics::Counts;
@@ -56,6 +57,9 @@ pub struct Sketch {
     /// What a reader must know to judge it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// What tells the right source files from others, where something does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<SourceFile>,
     /// Source text around the statements, as far as the files were there to read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<SourceExcerpt>,
@@ -75,6 +79,36 @@ impl Sketch {
                 let steps = examples.failing.iter_mut().chain(&mut examples.successful);
                 steps.for_each(|step| change(&mut step.statement));
             }
+        }
+    }
+}
+
+/// What is known of a source file without having it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceFile {
+    /// The file, as statements name it.
+    pub file: String,
+    /// The build-id of what was compiled from it; in a sketch, where that is not the executable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build_id: Option<String>,
+    /// The MD5 of its content when it was compiled, in hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub md5: Option<String>,
+}
+
+impl SourceFile {
+    /// A file that the code at an address was compiled from.
+    #[must_use]
+    pub fn of(program: &Program<'_>, file: &str, pc: Pc) -> Self {
+        let module = program.module(pc.module);
+        let md5 = module.and_then(|module| module.sources().md5_of(file, pc.addr));
+        let digits = |md5: [u8; 16]| md5.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self {
+            file: file.to_owned(),
+            build_id: module
+                .and_then(|module| module.elf().build_id())
+                .map(|build| build.to_string()),
+            md5: md5.map(digits),
         }
     }
 }

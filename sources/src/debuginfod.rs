@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
-use crate::text::{LARGEST, lines};
+use crate::text::{Content, LARGEST};
 
 /// What elfutils' own client reads, too: addresses with spaces between them.
 pub const VARIABLE: &str = "DEBUGINFOD_URLS";
@@ -41,7 +41,7 @@ struct Known {
 
 #[derive(Clone, Debug)]
 enum Answer {
-    Text(Arc<Vec<String>>),
+    Text(Arc<Content>),
     Nothing(Instant),
 }
 
@@ -73,8 +73,8 @@ impl Debuginfod {
         }))
     }
 
-    /// The lines of a source file of a build, if a server has it.
-    pub fn source(&self, build: &str, file: &str) -> Option<Arc<Vec<String>>> {
+    /// A source file of a build, if a server has it.
+    pub fn source(&self, build: &str, file: &str) -> Option<Arc<Content>> {
         // Only whole paths name a file to a server, and a build-id is what it looks for.
         if !file.starts_with('/') || build.is_empty() || !build.chars().all(|c| c.is_ascii_hexdigit()) {
             return None;
@@ -100,7 +100,7 @@ impl Debuginfod {
         found.map(|(text, _)| text)
     }
 
-    fn ask(&self, url: &str, build: &str, file: &str) -> Option<(Arc<Vec<String>>, usize)> {
+    fn ask(&self, url: &str, build: &str, file: &str) -> Option<(Arc<Content>, usize)> {
         let is_away = self
             .known()
             .away
@@ -118,7 +118,7 @@ impl Debuginfod {
                     .limit(LARGEST)
                     .read_to_vec()
                     .ok()?;
-                Some((Arc::new(lines(&body)), body.len()))
+                Some((Arc::new(Content::new(&body)), body.len()))
             }
             // It answered: it does not have it.
             Err(ureq::Error::StatusCode(_)) => None,

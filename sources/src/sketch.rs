@@ -21,14 +21,10 @@ pub fn add_text(statement: &mut StatementRef, sources: &SourceText) {
 /// Adds the text of the statements, and what surrounds the steps.
 pub fn add_sources(sketch: &mut Sketch, sources: &SourceText) {
     sources.set_build(sketch.program.build_id.clone());
+    sources.know(&sketch.files);
     sketch.statements_mut(|statement: &mut StatementRef| add_text(statement, sources));
     sketch.sources = excerpts(sketch, sources);
-    for file in sources.newer() {
-        let name = file.rsplit('/').next().unwrap_or(&file);
-        sketch.notes.push(format!(
-            "{name} was changed after the program was built: its lines may not be those that ran (--source-map says where the right ones are)"
-        ));
-    }
+    sketch.notes.extend(sources.notes());
 }
 
 /// The source around each step, with excerpts that touch one another joined.

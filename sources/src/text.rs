@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use diagnosis::sketch::SourceFile;
+use md5::{Digest as _, Md5};
+
 use crate::Debuginfod;
 
 /// Larger files are generated ones, or not sources at all.
@@ -23,8 +26,10 @@ pub struct SourceText {
     built: Option<SystemTime>,
     debuginfod: Option<Arc<Debuginfod>>,
     build: RefCell<Option<String>>,
-    files: RefCell<HashMap<String, Option<Arc<Vec<String>>>>>,
+    known: RefCell<HashMap<String, SourceFile>>,
+    files: RefCell<HashMap<String, Option<Arc<Content>>>>,
     newer: RefCell<BTreeSet<String>>,
+    others: RefCell<BTreeSet<String>>,
 }
 
 impl SourceText {
@@ -67,6 +72,20 @@ impl SourceText {
         *self.build.borrow_mut() = build;
     }
 
+    /// Says what tells the right files from others.
+    pub fn know(&self, files: &[SourceFile]) {
+        let mut known = self.known.borrow_mut();
+        for file in files {
+            known.entry(file.file.clone()).or_insert_with(|| file.clone());
+        }
+    }
+
+    /// Whether [that](Self::know) was said of a file.
+    #[must_use]
+    pub fn knows(&self, file: &str) -> bool {
+        self.known.borrow().contains_key(file)
+    }
+
     /// A line of a file without the space around it, if the file is there.
     #[must_use]
     pub fn line(&self, file: &str, line: u32) -> Option<String> {
@@ -77,39 +96,64 @@ impl SourceText {
     #[must_use]
     pub fn whole_line(&self, file: &str, line: u32) -> Option<String> {
         let known = self.files.borrow().get(file).cloned();
-        let lines = known.unwrap_or_else(|| {
-            let lines = self.find(file);
-            self.files.borrow_mut().insert(file.to_owned(), lines.clone());
-            lines
+        let content = known.unwrap_or_else(|| {
+            let found = self.find(file);
+            self.files.borrow_mut().insert(file.to_owned(), found.clone());
+            found
         });
         let index = usize::try_from(line).ok()?.checked_sub(1)?;
-        lines?.get(index).cloned()
+        content?.lines.get(index).cloned()
     }
 
-    /// The files whose text is newer than the program.
+    /// What a reader of the text has to know: files that are newer than the program, and others that were not shown.
     #[must_use]
-    pub fn newer(&self) -> Vec<String> {
-        self.newer.borrow().iter().cloned().collect()
+    pub fn notes(&self) -> Vec<String> {
+        let name = |file: &str| file.rsplit('/').next().unwrap_or(file).to_owned();
+        let newer = self.newer.borrow();
+        let newer = newer.iter().map(|file| {
+            let name = name(file);
+            format!("{name} was changed after the program was built: its lines may not be those that ran (--source-map says where the right ones are)")
+        });
+        let others = self.others.borrow();
+        let others = others.iter().map(|file| {
+            let name = name(file);
+            format!("{name} is not the file that was compiled (its MD5 is another), so its text is not shown: --source-map says where the right one is")
+        });
+        newer.chain(others).collect()
     }
 
-    fn find(&self, file: &str) -> Option<Arc<Vec<String>>> {
-        if let Some(lines) = self.mapped(file) {
-            return Some(Arc::new(lines));
+    fn find(&self, file: &str) -> Option<Arc<Content>> {
+        let known = self.known.borrow().get(file).cloned().unwrap_or_default();
+        let mut is_another = false;
+        // Where it can be told which file is the right one, no other is shown.
+        let mut right = |content: &Arc<Content>| {
+            let is_right = known.md5.as_ref().is_none_or(|md5| *md5 == content.md5);
+            is_another |= !is_right;
+            is_right
+        };
+        if let Some(found) = self.mapped(file).filter(&mut right) {
+            return Some(found);
         }
         let here = Path::new(file);
-        let is_newer = self.where_compiled && self.is_newer(here);
-        let own = || self.where_compiled.then(|| read(here)).flatten().map(Arc::new);
-        if !is_newer && let Some(lines) = own() {
-            return Some(lines);
+        let own = self.where_compiled.then(|| read(here)).flatten();
+        // What has the right content may be as young as it likes.
+        let is_newer = known.md5.is_none() && self.is_newer(here);
+        if !is_newer && let Some(found) = own.clone().filter(&mut right) {
+            return Some(found);
         }
-        let build = self.build.borrow().clone();
-        let elsewhere = self.debuginfod.as_ref().zip(build);
-        if let Some(lines) = elsewhere.and_then(|(server, build)| server.source(&build, file)) {
-            return Some(lines);
+        let build = known.build_id.clone().or_else(|| self.build.borrow().clone());
+        let served = self.debuginfod.as_ref().zip(build);
+        let served = served.and_then(|(server, build)| server.source(&build, file));
+        if let Some(found) = served.filter(&mut right) {
+            return Some(found);
         }
-        let lines = own()?;
+        if is_another {
+            self.others.borrow_mut().insert(file.to_owned());
+            return None;
+        }
+        let found = own?;
         self.newer.borrow_mut().insert(file.to_owned());
-        Some(lines)
+        Some(found)
     }
 
     fn is_newer(&self, file: &Path) -> bool {
@@ -118,7 +162,7 @@ impl SourceText {
     }
 
     /// Somebody said where the file is: it is his word that it is the right one.
-    fn mapped(&self, file: &str) -> Option<Vec<String>> {
+    fn mapped(&self, file: &str) -> Option<Arc<Content>> {
         let (new, path) = self.map.iter().find_map(|(old, new)| {
             let rest = file.strip_prefix(old.as_str())?;
             Some((new, PathBuf::from(format!("{new}{rest}"))))
@@ -134,18 +178,31 @@ impl SourceText {
     }
 }
 
-fn read(path: &Path) -> Option<Vec<String>> {
+fn read(path: &Path) -> Option<Arc<Content>> {
     let metadata = std::fs::metadata(path).ok()?;
     if !metadata.is_file() || metadata.len() > LARGEST {
         return None;
     }
-    Some(lines(&std::fs::read(path).ok()?))
+    Some(Arc::new(Content::new(&std::fs::read(path).ok()?)))
 }
 
-/// The lines of a file's content.
-pub(crate) fn lines(bytes: &[u8]) -> Vec<String> {
-    let text = String::from_utf8_lossy(bytes);
-    text.lines().map(str::to_owned).collect()
+/// What a file has in it.
+#[derive(Debug)]
+pub struct Content {
+    pub(crate) lines: Vec<String>,
+    /// In hexadecimal digits.
+    md5: String,
+}
+
+impl Content {
+    pub(crate) fn new(bytes: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(bytes);
+        let digest = Md5::digest(bytes);
+        Self {
+            lines: text.lines().map(str::to_owned).collect(),
+            md5: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -201,7 +258,7 @@ mod tests {
         fs::write(&program, "").unwrap();
         let text = SourceText::new(&[]).of_program(&program);
         assert_eq!(text.line(file, 1).as_deref(), Some("one"));
-        assert!(text.newer().is_empty());
+        assert!(text.notes().is_empty());
         let later = SystemTime::now() + Duration::from_secs(5);
         fs::File::options()
             .append(true)
@@ -211,6 +268,40 @@ mod tests {
             .unwrap();
         let text = SourceText::new(&[]).of_program(&program);
         assert_eq!(text.line(file, 1).as_deref(), Some("one"));
-        assert_eq!(text.newer(), [file]);
+        let [note] = &text.notes()[..] else {
+            panic!("one note: {:?}", text.notes());
+        };
+        assert!(note.starts_with("a.c was changed after"), "{note}");
+    }
+
+    #[test]
+    fn only_the_file_that_was_compiled_is_shown_where_it_can_be_told() {
+        let folder = folder();
+        let own = folder.path().join("src/a.c");
+        let known = |md5: &str| {
+            let text = SourceText::new(&map(&folder));
+            let files = [own.to_str().unwrap(), "/build/app/a.c"].map(|file| SourceFile {
+                file: file.to_owned(),
+                md5: Some(md5.to_owned()),
+                build_id: None,
+            });
+            text.know(&files);
+            text
+        };
+        // As md5sum says it is.
+        let text = known("495734e59085c1e02887cf43aded17e8");
+        for file in [own.to_str().unwrap(), "/build/app/a.c"] {
+            assert_eq!(text.line(file, 1).as_deref(), Some("one"));
+        }
+        assert!(text.notes().is_empty(), "{:?}", text.notes());
+        let text = known("00000000000000000000000000000001");
+        for file in [own.to_str().unwrap(), "/build/app/a.c"] {
+            assert_eq!(text.line(file, 1), None);
+        }
+        let notes = text.notes();
+        assert!(
+            notes.len() == 2 && notes[0].starts_with("a.c is not the file that was compiled"),
+            "{notes:?}"
+        );
     }
 }

@@ -43,6 +43,7 @@ pub fn ending(stop: &str) -> String {
 /// The best predictor so far, in words.
 pub fn in_words(sketch: &Sketch, sources: &SourceText) -> Option<String> {
     let mut best = sketch.predictors.first()?.clone();
+    sources.know(&sketch.files);
     for part in &mut best.statements {
         add_text(&mut part.statement, sources);
     }

@@ -24,7 +24,7 @@ use watchpoint::session::{Keeper, Request, Session};
 use watchpoint::{Address, Hit, Mode as HowTo, ModeRequest, Pointed, Target, Trigger, WatchSpec};
 
 use crate::args::{Mode, WatchArgs};
-use crate::present;
+use crate::{present, source_text};
 use modules::ProcessModules;
 use sources::SourceText;
 use wanted::{At, Wanted};
@@ -60,7 +60,7 @@ pub fn run(args: &WatchArgs) -> Result<String> {
         out: BufWriter::new(io::stdout().lock()),
         wanted: &wanted,
         modules: &modules,
-        sources: SourceText::new(&args.source_map),
+        sources: source_text::of_process(&args.source_map)?,
         json: args.json,
         terminal: terminal(),
         start: None,
@@ -85,7 +85,7 @@ pub fn run(args: &WatchArgs) -> Result<String> {
     }
     match broken {
         Some(error) => Err(error.into()),
-        None => Ok(summary(&session, ended, printer.shown, args.json)?),
+        None => Ok(summary(&session, ended, &printer, args.json)?),
     }
 }
 
@@ -247,16 +247,23 @@ impl Printer<'_, '_> {
     }
 }
 
-fn summary(session: &Session<'_>, ended: Option<End>, shown: u64, json: bool) -> Result<String> {
+fn summary(
+    session: &Session<'_>,
+    ended: Option<End>,
+    printer: &Printer<'_, '_>,
+    json: bool,
+) -> Result<String> {
     let counted = session.summary();
+    let mut notes = printer.sources.notes();
+    notes.extend(vforked(counted.vforks));
     let summary = render::Summary {
-        hits: shown,
+        hits: printer.shown,
         lost: counted.lost,
         late_armed: counted.late_armed,
         mode: counted.mode.to_string(),
         reason: counted.reason,
         ended: ended.map(how),
-        notes: vforked(counted.vforks).into_iter().collect(),
+        notes,
     };
     if json {
         Ok(render::json_summary(&summary)? + "\n")

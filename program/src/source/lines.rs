@@ -75,6 +75,13 @@ impl<'a> FileTable<'a> {
         Some(Arc::clone(path))
     }
 
+    /// The MD5 of a file's content as it was compiled, where the compiler said it.
+    fn md5(&self, file: u64) -> Option<[u8; 16]> {
+        let entry = self.header.file(file).filter(|_| self.header.file_has_md5())?;
+        // Whoever has none for one file writes nothing into its place.
+        Some(*entry.md5()).filter(|md5| *md5 != [0; 16])
+    }
+
     /// The numbers of the files whose last component is `base`, without rendering the others.
     pub fn with_base_name(&self, dwarf: &Dwarf<'a>, unit: &gimli::Unit<Reader<'a>>, base: &str) -> Vec<u64> {
         let first = u64::from(self.header.version() <= 4);
@@ -272,6 +279,22 @@ impl<'a> Sources<'a> {
     pub(super) fn file_path(&self, unit: &Unit<'a>, file: u64) -> Option<Arc<str>> {
         let (unit, table) = self.lines_of(unit)?;
         table.files()?.path(self.dwarf_of(unit), &unit.gimli, file)
+    }
+
+    /// The MD5 of the content that a source file had when the code at an address was compiled from it, where the compiler noted it
+    /// (DWARF 5; clang and rustc do).
+    #[must_use]
+    pub fn md5_of(&self, file: &str, addr: LinkAddr) -> Option<[u8; 16]> {
+        let units = self.units_overlapping(&(addr..addr.offset(1))).into_iter();
+        let mut units = units.filter_map(|index| self.lines_of(self.unit(UnitId::Main(index))?));
+        units.find_map(|(unit, table)| {
+            let (files, dwarf) = (table.files()?, self.dwarf_of(unit));
+            let named = files.with_base_name(dwarf, &unit.gimli, paths::base_name(file));
+            let mut named = named.into_iter();
+            let number =
+                named.find(|&number| files.path(dwarf, &unit.gimli, number).as_deref() == Some(file))?;
+            files.md5(number)
+        })
     }
 
     /// The rows of the line tables that overlap a range, by address. Rows that another row at the same
