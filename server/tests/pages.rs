@@ -4,14 +4,14 @@
 
 use std::io::{BufRead as _, BufReader};
 
-use diagnosis::sketch::{Failure, Sketch, StatementRef, Step, Thread};
+use diagnosis::sketch::{Failure, Predictor, Sketch, StatementRef, Step, Thread};
 use failsketch_tests::folder::Folder;
 use program::BuildId;
 use server::access::Secret;
 use server::config::{Config, Role, Token};
 use server::serve::{self, Running};
-use server::store::model::{BugId, Case, Derived, FailureSeen, NewCase};
-use server::store::{self, Store};
+use server::store::model::{BugId, Case, Derived, FailureSeen, NewCase, NewRun};
+use server::store::{self, Body, Store};
 use sketch_render::text::is_active;
 use tokio::sync::oneshot;
 
@@ -126,6 +126,14 @@ async fn bug(store: &dyn Store, id: &str, program: &str, signature: &str) {
         },
     };
     store.open(new).await.unwrap();
+    let run = NewRun {
+        id: HOSTILE.to_owned(),
+        host: HOSTILE.to_owned(),
+        at: now,
+        failed: true,
+        body: Body::Inline("{}".into()),
+    };
+    store.append(&case, vec![run]).await.unwrap();
     let statement = StatementRef {
         function: signature.to_owned(),
         file: Some(format!("/src/{program}.c")),
@@ -152,6 +160,7 @@ async fn bug(store: &dyn Store, id: &str, program: &str, signature: &str) {
             failing: true,
             ..Step::default()
         }],
+        predictors: vec![predictor(program)],
         notes: vec![HOSTILE.to_owned()],
         ..Sketch::default()
     };
@@ -161,7 +170,7 @@ async fn bug(store: &dyn Store, id: &str, program: &str, signature: &str) {
         "hosts": {HOSTILE: {"runs": 1, "last": now}},
     });
     let derived = Derived {
-        seq: 0,
+        seq: 1,
         widened: 0,
         sketch: serde_json::to_vec(&sketch).unwrap().into(),
         summary: summary.to_string().into(),
@@ -169,6 +178,21 @@ async fn bug(store: &dyn Store, id: &str, program: &str, signature: &str) {
         words: "queue_take compress.c:82".to_owned(),
     };
     assert!(store.derive(&case, derived).await.unwrap());
+}
+
+/// One whose every name is somebody's choice, with a run behind it.
+fn predictor(program: &str) -> Predictor {
+    let statement = serde_json::json!({
+        "function": HOSTILE, "file": format!("/src/{program}.c"), "line": 3, "pc": "0x10", "thread_role": HOSTILE, "access": "W",
+    });
+    let predictor = serde_json::json!({
+        "rank": 1, "kind": "order", "pattern": HOSTILE, "variable": HOSTILE, "predicate": HOSTILE,
+        "statements": [statement, statement],
+        "f": 1.0, "precision": 1.0, "recall": 1.0, "precision_interval": [0.5, 1.0], "recall_interval": [0.5, 1.0],
+        "failing_with": 1, "failing": 1, "successful_with": 0, "successful": 1,
+        "runs": {"failing": [1], "successful": []},
+    });
+    serde_json::from_value(predictor).unwrap()
 }
 
 const A: &str = "/bugs/aaaaaaaaaaaaaaaa";
@@ -225,6 +249,13 @@ async fn names_that_are_meant_to_do_harm_do_nothing() {
     let place = Place::start().await;
     let build = "/builds/abababababababababababababababababababab";
     let own = |page: &str| page.matches("<script").count();
+    let (_, _, page) = place.get(&place.steerer, B);
+    let runs = page.split("class=\"runs\" href=\"").nth(1).unwrap();
+    let runs = runs.split('"').next().unwrap().to_owned();
+    assert!(
+        place.get(&place.steerer, &runs).2.contains("<tr id=\"run-1\">"),
+        "a run is there"
+    );
     for (path, scripts) in [
         ("/".to_owned(), 2),
         ("/?q=%3Cscript%3E%22".to_owned(), 2),
@@ -232,6 +263,7 @@ async fn names_that_are_meant_to_do_harm_do_nothing() {
         (B.to_owned(), 2),
         (format!("{B}{build}"), 2),
         (format!("{B}{build}/sketch.html"), 1),
+        (runs, 2),
         ("/%3Cscript%3E".to_owned(), 0),
         ("/bugs/%3Cscript%3E".to_owned(), 0),
     ] {

@@ -21,7 +21,7 @@ pub const STYLE: &str = include_str!("page.css");
 /// What adds arrows and ways to follow things. Told that the parts were replaced (an event `sketch` of the document), it begins anew.
 pub const SCRIPT: &str = include_str!("page.js");
 /// SHA-256 of the style and the script in base64; a test compares them with what Python says.
-pub(crate) const STYLE_HASH: &str = "HO1eMAy+24kRUx2jkmlS2EatqNDECxzM6M0VzQ0SuxA=";
+pub(crate) const STYLE_HASH: &str = "Rkhu0vh/QsDjToNx2cNj+W2W2TeK6HZAAHAhmnwJim4=";
 pub(crate) const SCRIPT_HASH: &str = "d1n5h6JewzLo3Owh8uXM4m3lia2i2NR0JvqurDfh3Fc=";
 
 /// Notes and messages may come from elsewhere.

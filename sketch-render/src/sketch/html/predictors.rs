@@ -158,7 +158,7 @@ fn row(out: &mut String, sketch: &Sketch, predictor: &Predictor, weaker: bool, r
     let runs = runs.map(|address| format!(" <a class=\"runs\" href=\"{}\">runs</a>", escaped(&address)));
     let _ = writeln!(
         out,
-        "<tr{class}><td class=\"num\" data-s=\"{0}\">{0}</td><td class=\"kind\">{1}</td><td>{2}{3}</td>\
+        "<tr{class}><td class=\"num\" data-s=\"{0}\">{0}</td><td class=\"kind\">{1}</td><td>{2}{3}{13}</td>\
          <td class=\"num\" data-h=\"failing\" data-s=\"{4}\">{4} of {5}</td>\
          <td class=\"num\" data-h=\"successful\" data-s=\"{6}\">{6} of {7}</td>\
          <td class=\"num\" data-h=\"F\" data-s=\"{8}\">{8:.2}</td>\
@@ -176,6 +176,14 @@ fn row(out: &mut String, sketch: &Sketch, predictor: &Predictor, weaker: bool, r
         predictor.precision,
         interval(predictor.precision_interval),
         predictor.recall,
-        interval(predictor.recall_interval)
+        interval(predictor.recall_interval),
+        places(predictor)
     );
+}
+
+/// Where, in the order in which it happens: two predictors may read the same otherwise.
+fn places(predictor: &Predictor) -> String {
+    let places = predictor.statements.iter().chain(&predictor.missing);
+    let places: Vec<String> = places.map(|place| view::place(&place.statement)).collect();
+    format!("<small class=\"at\">{}</small>", escaped(&places.join(" → ")))
 }

@@ -57,9 +57,11 @@ pub(super) fn section(out: &mut String, sketch: &Sketch) {
         let file = plain_start(base_name(&excerpt.file), 100);
         let _ = write!(
             out,
-            "<details open><summary title=\"{}\">{}</summary>\n<pre class=\"src\" tabindex=\"0\">",
+            "<details open><summary title=\"{}\">{} <small class=\"soft\">{}–{}</small></summary>\n<pre class=\"src\" tabindex=\"0\">",
             escaped(&plain_start(&excerpt.file, 1000)),
-            escaped(&file)
+            escaped(&file),
+            excerpt.first,
+            u64::from(excerpt.first) + (excerpt.lines.len() as u64).saturating_sub(1)
         );
         for (line, text) in (excerpt.first..).zip(&excerpt.lines) {
             let id = format!("s{number}-{line}");
