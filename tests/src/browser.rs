@@ -70,6 +70,8 @@ impl Browser {
         ];
         let wanted = json!({"capabilities": {"alwaysMatch": {
             "browserName": "chrome",
+            // Servers of tests have an authority of their own.
+            "acceptInsecureCerts": true,
             "goog:chromeOptions": {"args": arguments},
             "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
         }}});

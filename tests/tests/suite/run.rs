@@ -100,6 +100,35 @@ fn a_failure_that_does_not_recur_gets_the_static_sketch() {
     );
 }
 
+/// What is said above a sketch is what its last step shows, also where no run failed at the first place again.
+#[test]
+fn a_bug_that_shows_elsewhere_is_told_from_where_it_is_shown() {
+    let built = Built::c("places.c", "O0");
+    let count = built.folder.path().join("count");
+    let sketch = sketch(&failsketch(&[
+        "run",
+        "--json",
+        "--jobs",
+        "1",
+        "--",
+        built.exe.to_str().unwrap(),
+        count.to_str().unwrap(),
+    ]));
+    let later = line_of(&built, "@later");
+    let failing = sketch["steps"].as_array().unwrap().last().unwrap();
+    assert_eq!(failing["failing"], true);
+    assert_eq!(failing["statement"]["line"], later);
+    assert_eq!(sketch["failure"]["statement"]["line"], later);
+    assert_eq!(sketch["failure"]["stacks"][0][0]["line"], later);
+    let first = format!("use:{}", line_of(&built, "@first"));
+    let notes = sketch["notes"].to_string();
+    assert!(
+        notes.contains("first seen elsewhere") && notes.contains(&first),
+        "{notes}"
+    );
+    assert!(!notes.contains(&format!("use:{later}")), "{notes}");
+}
+
 #[test]
 fn input_and_environment_reach_every_run() {
     let built = endings();

@@ -10,6 +10,7 @@ use failsketch_tests::browser::Browser;
 use failsketch_tests::folder::Folder;
 use failsketch_tests::running::Running;
 use failsketch_tests::{command, kept, process, zoo};
+use failure::Kind;
 use serde_json::Value;
 use sketch_render::sketch::words;
 
@@ -82,7 +83,8 @@ impl Server {
 
 /// Runs of the program that were really made, and explain why it fails.
 pub struct Recorded {
-    folder: String,
+    /// Where they are.
+    pub folder: String,
     /// How many of them were tracked.
     pub tracked: usize,
 }
@@ -106,23 +108,30 @@ impl Recorded {
             && best.variable.as_deref() == Some(VARIABLE)
             && words::convinces(best)
             && sketch.predictors.len() > 1;
-        is_explained.then(|| Self {
-            tracked: tracked(&kept),
+        // On a busy machine a run may seem to hang, and then the sketch is not of the failure that is replayed.
+        let tracked = tracked(&kept)?;
+        let is_whole = tracked as u64 >= sketch.runs.failing + sketch.runs.successful;
+        (is_explained && is_whole).then_some(Self {
             folder: kept,
+            tracked,
         })
     }
 }
 
-/// How many runs came after the failure that was looked into, and are replayed.
-fn tracked(kept: &str) -> usize {
+/// How many runs were tracked after the first failure, if that is a crash, and the one that was looked into.
+fn tracked(kept: &str) -> Option<usize> {
     let series = std::fs::read(Path::new(kept).join("series.json")).unwrap();
     let series: Value = serde_json::from_slice(&series).unwrap();
-    let from = series["from"].as_u64().unwrap_or_default();
+    let is_first = series["from"].as_u64().unwrap_or_default() == 0;
     let records: Vec<RunRecord> = kept::records(Path::new(kept));
-    let failed = |record: &RunRecord| record.number >= from && matches!(record.end, RunEnd::Failed(_));
-    let first = records.iter().position(failed).expect("a run that failed");
+    let failed = |record: &RunRecord| matches!(record.end, RunEnd::Failed(_));
+    let first = records.iter().position(failed)?;
+    let RunEnd::Failed(report) = &records[first].end else {
+        return None;
+    };
     let is_sent = |record: &&RunRecord| record.sigma > 0 && record.end != RunEnd::Inconclusive;
-    records[first + 1..].iter().filter(is_sent).count()
+    let sent = records[first + 1..].iter().filter(is_sent).count();
+    (is_first && report.kind == Kind::Signal).then_some(sent)
 }
 
 /// Where pictures go: somebody should look at them.

@@ -1,5 +1,6 @@
 //! The pages in a real browser, against a real server that real agents report to.
 
+mod guarded;
 mod kit;
 
 use std::path::Path;
