@@ -1,8 +1,10 @@
-//! Sketches by hand, after programs of the zoo: between them they have everything that a sketch can have.
+//! Sketches by hand, after programs of the zoo: between them they have everything that a sketch can have. And some that were
+//! really made.
 
 mod build;
 mod large;
 mod races;
+mod recorded;
 
 use diagnosis::sketch::Sketch;
 
@@ -10,7 +12,7 @@ pub use large::hostile;
 
 /// Name and sketch.
 pub fn all() -> Vec<(&'static str, Sketch)> {
-    vec![
+    let by_hand = [
         ("order", races::order()),
         ("atomicity", races::atomicity()),
         ("hang", races::hang()),
@@ -21,5 +23,6 @@ pub fn all() -> Vec<(&'static str, Sketch)> {
         ("missing-source", large::missing_source()),
         ("many-steps", large::many_steps()),
         ("no-predictor", large::no_predictor()),
-    ]
+    ];
+    by_hand.into_iter().chain(recorded::all()).collect()
 }
