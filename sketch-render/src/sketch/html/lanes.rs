@@ -96,7 +96,7 @@ fn bar(out: &mut String, sketch: &Sketch, prefix: usize) {
         out.push_str("<span>~n: not known to come after the other threads' steps right above it</span>");
     }
     if sketch.steps.iter().any(|step| view::is_inferred(sketch, step)) {
-        out.push_str("<span>dashed: follows from the code, was not seen</span>");
+        out.push_str("<span>italic: follows from the code, was not seen</span>");
     }
     out.push_str(
         "<span class=\"keys\"><kbd>j</kbd> <kbd>k</kbd> steps · <kbd>a</kbd> along the arrow · <kbd>v</kbd> same variable · \
