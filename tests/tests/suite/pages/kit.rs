@@ -111,7 +111,12 @@ impl Recorded {
         // On a busy machine a run may seem to hang, and then the sketch is not of the failure that is replayed.
         let tracked = tracked(&kept)?;
         let is_whole = tracked as u64 >= sketch.runs.failing + sketch.runs.successful;
-        (is_explained && is_whole).then_some(Self {
+        // Nor is a page then about one bug: it may really hang now and then.
+        let is_one = !sketch
+            .notes
+            .iter()
+            .any(|note| note.contains("in another failure"));
+        (is_explained && is_whole && is_one).then_some(Self {
             folder: kept,
             tracked,
         })
