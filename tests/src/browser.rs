@@ -82,14 +82,22 @@ impl Browser {
     }
 
     fn call(&self, path: &str, body: &Value) -> Value {
+        let answer = self.ask(path, body);
+        answer.unwrap_or_else(|message| panic!("{path} {body}: {message}"))
+    }
+
+    /// What the driver says to something; `Err` is why it does not do it.
+    fn ask(&self, path: &str, body: &Value) -> Result<Value, String> {
         let address = format!("{}{path}", self.session);
         let answer = self.agent.post(&address).send(body.to_string());
         let mut answer = answer.unwrap_or_else(|error| panic!("{path}: {error}"));
         let is_done = answer.status().is_success();
         let text = answer.body_mut().with_config().limit(256 << 20).read_to_string();
         let mut value: Value = serde_json::from_str(&text.expect("text")).expect("JSON");
-        assert!(is_done, "{path} {body}: {}", value["value"]["message"]);
-        value["value"].take()
+        if !is_done {
+            return Err(value["value"]["message"].to_string());
+        }
+        Ok(value["value"].take())
     }
 
     /// Opens a page, and waits until it is loaded.
@@ -134,9 +142,17 @@ impl Browser {
     /// # Panics
     /// When there is none, or something else is before it.
     pub fn click(&self, selector: &str) {
-        let found = self.call("/element", &json!({"using": "css selector", "value": selector}));
-        let id = found[ELEMENT].as_str().expect("an element has an id");
-        self.call(&format!("/element/{id}/click"), &json!({}));
+        let until = Instant::now() + LONGEST;
+        loop {
+            let found = self.call("/element", &json!({"using": "css selector", "value": selector}));
+            let id = found[ELEMENT].as_str().expect("an element has an id");
+            match self.ask(&format!("/element/{id}/click"), &json!({})) {
+                Ok(_) => return,
+                // A page that is kept current has put another in its place: that one is meant.
+                Err(message) if message.contains("stale element") && Instant::now() < until => {}
+                Err(message) => panic!("{selector}: {message}"),
+            }
+        }
     }
 
     /// Presses keys, one after the other.
