@@ -50,6 +50,9 @@ const MANY: u64 = 10;
 const FEW_SUCCESSES: Part = Part::runs_of(3);
 /// How many times as many recurrences a search takes whose runs watch parts of their plans.
 const SHARED_PATIENCE: u32 = 2;
+/// How many times as many successful runs it takes there that could have shown the best predictor. Who has one register sees one of
+/// several objects, and in which other orders runs succeed, which tells a pair that was torn from an order that is wrong, takes many.
+const SHARED_SUCCESSES: u64 = 3;
 /// How many times as many recurrences as it waits for are waited for until there are a few successful runs to compare with: if it
 /// is known that the program can succeed, and if not.
 const TIMES_FOR_SUCCESSES: u32 = 6;
@@ -127,6 +130,8 @@ pub struct Ended<'a> {
     pub part: Part,
     /// The ranking with this run.
     pub ranked: &'a [Ranked],
+    /// Whether something may explain the failure that has not been compared with enough successful runs.
+    pub uncompared: bool,
     /// Statements of the slice, as far as it was computed, if that is all.
     pub slice_length: Option<u32>,
     /// Whether failing runs have watched all that is planned now. Where locations take turns at the registers, what tells more
@@ -174,6 +179,12 @@ impl Adapt {
     #[must_use]
     pub fn recurrences(&self) -> u64 {
         self.recurrences.runs()
+    }
+
+    /// Whether hosts watch parts of what is planned.
+    #[must_use]
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared
     }
 
     /// Tracks twice as many statements, and waits for as many recurrences again.
@@ -233,9 +244,10 @@ impl Adapt {
         }
         self.here += u32::from(run.failed && run.here);
         let patient = self.recurrences < self.patiently(PATIENCE);
-        let least_successes = match run.open {
-            true => SUCCESSES_TO_CLOSE,
-            false => LEAST_SUCCESSES,
+        let least = match (run.open, self.shared) {
+            (true, _) => SUCCESSES_TO_CLOSE,
+            (false, true) => LEAST_SUCCESSES * SHARED_SUCCESSES,
+            (false, false) => LEAST_SUCCESSES,
         };
         let known = |best: &&Ranked| {
             // What is as frequent in successful runs is not said.
@@ -248,9 +260,9 @@ impl Adapt {
                 true => {
                     // What others watch may explain more, and has its turn first.
                     let seen = !self.shared || self.recurrences.runs() >= RECURRENCES;
-                    seen && failing >= RECURRENCES && successful >= least_successes && self.here > 0
+                    seen && failing >= RECURRENCES && successful >= least && self.here > 0
                 }
-                false => successful >= least_successes || !run.open && best.counts.convince(),
+                false => successful >= least || !run.open && !self.shared && best.counts.convince(),
             }
         };
         let tracked = self.successes >= if patient { SUCCESSES } else { TO_END };
@@ -271,7 +283,7 @@ impl Adapt {
             }
             // A predictor of what was tracked last has had no successful run to show itself in before that.
             let without = best.counts.successful.saturating_sub(best.counts.successful_with);
-            let refutable = !self.shared || best.counts.successful >= TO_END.runs();
+            let refutable = !self.shared || best.counts.successful >= TO_END.runs() && !run.uncompared;
             let compared = (tracked || without >= MANY) && refutable;
             let most = self.patiently(MOST_PATIENCE);
             let over = best.says_something() || whole || self.recurrences >= most;

@@ -16,7 +16,7 @@ use crate::adapt::{Adapt, Ended, Next, Part, Stop};
 use crate::assemble::{Subject, assemble, representative};
 use crate::evidence::Evidence;
 use crate::predictor::Predictor;
-use crate::rank::{Ranked, expected_writes, is_open, rank};
+use crate::rank::{Ranked, Ranking, expected_writes, is_open, rank};
 use crate::reading::{self, Cataloguer, Reading};
 use crate::record::{RunEnd, RunRecord};
 use crate::run::{BranchId, LocationId, Run, StatementId};
@@ -32,6 +32,9 @@ const MOST_KEPT: usize = 16;
 /// Recurrences that are waited for at most, for want of a stable predictor.
 const MOST_RECURRENCES: u32 = 12;
 
+/// Of what may explain the failure, how much is compared at a time.
+const MOST_OPEN: usize = 3;
+
 /// Statements of the slice that a sketch may show although they are not tracked: the calls and thread creations that led
 /// to those that are.
 const AHEAD: u32 = 32;
@@ -46,6 +49,8 @@ pub struct Inquiry<'p, 'a> {
     tracking: Tracking<'p, 'a>,
     evidence: Evidence,
     ranked: Vec<Ranked>,
+    /// What may explain the failure, and has not been compared with enough successful runs.
+    open: Vec<Ranked>,
     adapt: Adapt,
     stopped: Option<Stop>,
     failing_runs: Vec<Run>,
@@ -147,6 +152,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             tracking,
             evidence: Evidence::new(),
             ranked: Vec::new(),
+            open: Vec::new(),
             // All but the last of the runs without tracking succeeded.
             adapt: Adapt::new(sigma, MOST_RECURRENCES).that_can_succeed(untracked > 1),
             stopped: None,
@@ -238,6 +244,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             promising: self.promising(),
             convincing: self.ranked.first().is_some_and(|best| best.counts.convince()),
             deciding: self.deciding(),
+            open: self.uncompared(),
         };
         self.tracking
             .assignment(self.adapt.sigma(), run, &wanted, &mut self.catalogue)
@@ -258,12 +265,13 @@ impl<'p, 'a> Inquiry<'p, 'a> {
     /// What the best explanation is about: it is watched in every run until it is known or refuted.
     fn promising(&self) -> Vec<Promising> {
         let promising = self.ranked.first().filter(|best| best.explains);
-        let accesses = promising.map_or_else(Vec::new, |best| best.predictor.accesses());
-        let promising = accesses.iter().map(|(actor, location, _)| Promising {
-            statement: actor.statement,
-            location: *location,
-        });
-        promising.collect()
+        promising.map_or_else(Vec::new, accesses)
+    }
+
+    /// What may explain the failure, where hosts share the work: of what each of them sees little is compared by chance.
+    fn uncompared(&self) -> Vec<Promising> {
+        let open = self.open.iter().filter(|_| self.adapt.is_shared());
+        open.take(MOST_OPEN).flat_map(accesses).collect()
     }
 
     /// What decides at the branch where failing runs part from successful ones: it is watched before what is nearer to the failure.
@@ -365,7 +373,8 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         self.tracking.called(library);
         self.tracking.learn_provenance(record, self.is_alone());
         self.evidence.add(self.catalogue.catalogue(), &run);
-        self.ranked = rank(self.catalogue.catalogue(), &self.evidence, self.failing);
+        let Ranking { ranked, open } = rank(self.catalogue.catalogue(), &self.evidence, self.failing);
+        (self.ranked, self.open) = (ranked, open);
         let best = self.ranked.first().map(|best| best.predictor.locations());
         self.tracking
             .look_for_givers(&best.unwrap_or_default(), &mut self.catalogue);
@@ -407,6 +416,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             here: *taken == Taken::Failed,
             part,
             ranked: &self.ranked,
+            uncompared: !self.open.is_empty(),
             slice_length: self.tracking.is_exhausted().then_some(length),
             watched: self.tracking.is_watched(),
             open: is_open(&self.evidence, &self.ranked),
@@ -520,6 +530,16 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         sketch.notes.extend(self.elsewhere.notes(elsewhere, first));
         sketch
     }
+}
+
+/// What a predictor is about.
+fn accesses(of: &Ranked) -> Vec<Promising> {
+    let accesses = of.predictor.accesses();
+    let promising = accesses.iter().map(|(actor, location, _)| Promising {
+        statement: actor.statement,
+        location: *location,
+    });
+    promising.collect()
 }
 
 impl Rates {

@@ -250,7 +250,7 @@ impl Lab {
             evidence.add(&self.catalogue, run);
         }
         let failing = runs.iter().find_map(|run| run.failed).unwrap().statement;
-        let ranked = rank(&self.catalogue, &evidence, failing);
+        let ranked = rank(&self.catalogue, &evidence, failing).ranked;
         (evidence, ranked)
     }
 

@@ -13,6 +13,7 @@ fn ended(failed: bool, ranked: &[Ranked], slice_length: Option<u32>) -> Ended<'_
         slice_length,
         watched: true,
         open: false,
+        uncompared: false,
         locked: false,
         alone: false,
     }
@@ -142,7 +143,7 @@ fn sigma_doubles_until_an_explanation_stays() {
 #[test]
 fn runs_that_watched_a_part_count_for_a_part() {
     let (mut lab, good, bad) = order();
-    let ranked = rankings(&mut lab, &good, &bad, 5);
+    let ranked = rankings(&mut lab, &good, &bad, 15);
     let recurrences = |part| {
         let mut adapt = Adapt::new(FIRST, 10);
         let ended = |_| {

@@ -218,8 +218,16 @@ fn notes(subject: &Subject<'_>) -> Vec<String> {
             "{cut_short} of {all} runs are incomplete; what they do not show does not count."
         ));
     }
-    if let (Some(best), Some(run)) = (subject.ranked.first(), subject.run)
+    let best = subject.ranked.first();
+    let pieced = best.is_some_and(|best| subject.evidence.is_pieced(&best.predictor));
+    if pieced {
+        notes.push(
+            "No run watched all that these threads wait for; each saw a part of who waits for whom.".into(),
+        );
+    }
+    if let (Some(best), Some(run)) = (best, subject.run)
         && runs.successful > 0
+        && !pieced
         && locate(subject.catalogue, run, &best.predictor).is_none()
     {
         notes

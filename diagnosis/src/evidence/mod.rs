@@ -17,6 +17,7 @@
 
 mod acquired;
 mod behind;
+mod pieced;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +30,7 @@ use crate::predictor::cycle::Acquired;
 use crate::predictor::extract::{
     Cut, Headless, Observation, Place, Preceded, Values, begins_with, observe, torn_by,
 };
+use crate::predictor::halves::Half;
 use crate::predictor::{Actor, OrderPattern, Predictor, Role, Test};
 use crate::run::{BranchId, Catalogue, LocationId, Run, StatementId, What};
 use crate::statistics::Counts;
@@ -80,6 +82,9 @@ pub struct Evidence {
     /// Where what threads wait for was got, and in how many failing runs.
     #[serde(with = "pairs")]
     acquired: BTreeMap<Acquired, u64>,
+    /// What failing runs know that do not know who waits for whom.
+    #[serde(with = "pairs", default)]
+    halves: BTreeMap<Half, u64>,
 }
 
 /// Runs, by how they ended.
@@ -208,6 +213,9 @@ impl Evidence {
 
     fn add_observation(&mut self, run: &Run, observation: Observation, failed: bool, complete: bool) {
         self.told += u64::from(observation.told.known);
+        if let Some(half) = observation.told.half {
+            *self.halves.entry(half).or_default() += 1;
+        }
         for acquired in observation.told.acquired {
             *self.acquired.entry(acquired).or_default() += 1;
         }
@@ -321,7 +329,12 @@ impl Evidence {
             + self.unseen.len()
             + self.headless.len()
             + self.cut.len();
-        self.held.len() + seen + self.numbers.len() + self.wrote.len() + self.acquired.len()
+        self.held.len()
+            + seen
+            + self.numbers.len()
+            + self.wrote.len()
+            + self.acquired.len()
+            + self.halves.len()
     }
 
     /// All runs.
@@ -369,10 +382,11 @@ impl Evidence {
         let held = self.held.get(&*predictor.in_one_run()).copied();
         let held = held.unwrap_or_default();
         if matches!(predictor, Predictor::Deadlock { .. }) {
+            let (half, not_half) = self.halves_of(predictor);
             // It needs no watching to tell that a run ended.
             return Counts {
-                failing_with: held.with.failing,
-                failing: self.told.saturating_sub(held.unknown.failing),
+                failing_with: held.with.failing + half,
+                failing: self.told.saturating_sub(held.unknown.failing) + half + not_half,
                 successful_with: held.with.successful,
                 successful: self.runs.successful,
             };

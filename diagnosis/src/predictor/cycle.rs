@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::blocked::{Blocked, Touches, Witness, blocked, is_open};
+use super::halves::Half;
 use super::interleaving::Found;
 use super::{Actor, Ending, Predictor, Role, Wait};
 use crate::run::{Catalogue, LocationId, Run, StatementId, ThreadIx, Wanted};
@@ -29,6 +30,8 @@ pub(crate) struct Told {
     pub known: bool,
     /// Where what somebody waits for was got.
     pub acquired: BTreeSet<Acquired>,
+    /// What it knows if it does not know all.
+    pub half: Option<Half>,
 }
 
 /// Where somebody got what somebody else waits for.
@@ -67,16 +70,23 @@ pub(crate) fn told(catalogue: &Catalogue, run: &Run, touches: &Touches) -> Told 
         statement,
         role: role(thread),
     };
-    let acquired = found.iter().flat_map(|deadlock| &deadlock.threads);
-    let acquired = acquired.map(|blocked| Acquired {
+    let edges = blocked(catalogue, run, touches);
+    let known = !found.is_empty() || !is_open(run, &edges);
+    let half = Half::of(run, &edges).filter(|_| !known);
+    let acquired: Vec<&Blocked> = match half {
+        Some(_) => edges.values().collect(),
+        None => found.iter().flat_map(|deadlock| &deadlock.threads).collect(),
+    };
+    let acquired = acquired.into_iter().map(|blocked| Acquired {
         wants: actor(blocked.thread, blocked.wants),
         since: blocked.since.map(|since| actor(blocked.holder, since.statement)),
         location: blocked.location,
         seen: blocked.since.is_some_and(|since| since.event.is_some()),
     });
     Told {
-        known: !found.is_empty() || !is_open(run, &blocked(catalogue, run, touches)),
+        known,
         acquired: acquired.collect(),
+        half,
     }
 }
 

@@ -252,3 +252,56 @@ fn who_has_given_a_lock_back_does_not_hold_it() {
     nobody.threads[0].ended = true;
     assert!(deadlocks(&lab.catalogue, &nobody).is_empty());
 }
+
+/// Two locks that do not say who holds them, and one register: each run watched one of them.
+#[test]
+fn who_waits_for_whom_is_put_together_from_runs_that_watched_one_lock_each() {
+    let mut lab = Lab::new(
+        &[('s', "saver"), ('w', "spender"), ('m', "main")],
+        &[("current", Shape::Unknown), ("savings", Shape::Unknown)],
+    );
+    let waits = [
+        ('s', 39, Some(lock(B, None))),
+        ('w', 48, Some(lock(A, None))),
+        ('m', 80, Some(Wanted::End(ThreadIx(0)))),
+    ];
+    let current = "s:RW37=0>1 w:RW48=1>2";
+    let savings = "w:RW46=0>1@savings s:RW39=1>2@savings";
+    let mut runs = vec![lab.success("s:RW37=0>1 s:W40=1>0 w:RW48=0>1")];
+    runs.extend([current, savings, current, savings].map(|text| hang(&mut lab, text, &waits)));
+    let (evidence, ranked) = lab.rank(&runs);
+    assert_eq!(lab.describe(&ranked[0]), "deadlock 37 46 48 39");
+    assert!(ranked[0].explains && evidence.is_pieced(&ranked[0].predictor));
+    assert_eq!((ranked[0].counts.failing_with, ranked[0].counts.failing), (4, 4));
+    // Once may be chance.
+    let (_, ranked) = lab.rank(&runs[..3]);
+    assert!(!lab.describe(&ranked[0]).starts_with("deadlock"));
+    // One that was seen to wait for somebody else is in no circle.
+    let others = [('s', 39, Some(lock(B, Some(2)))), waits[1]];
+    let contrary = hang(
+        &mut lab,
+        current,
+        &[others[0], others[1], ('m', 90, Some(lock(0, None)))],
+    );
+    let runs: Vec<Run> = runs.into_iter().chain([contrary]).collect();
+    let (_, ranked) = lab.rank(&runs);
+    assert!(!lab.describe(&ranked[0]).starts_with("deadlock"), "{ranked:?}");
+}
+
+#[test]
+fn of_two_that_wait_in_one_place_nobody_knows_which_one_it_was() {
+    let mut lab = Lab::new(
+        &[('s', "saver"), ('t', "saver"), ('w', "spender")],
+        &[("current", Shape::Unknown), ("savings", Shape::Unknown)],
+    );
+    let waits = [
+        ('s', 39, Some(lock(B, None))),
+        ('t', 39, Some(lock(B, None))),
+        ('w', 48, Some(lock(A, None))),
+    ];
+    let runs: Vec<Run> = (0..4)
+        .map(|_| hang(&mut lab, "s:RW37=0>1 w:RW48=1>2", &waits))
+        .collect();
+    let (evidence, _) = lab.rank(&runs);
+    assert_eq!(evidence.pieced().count(), 0);
+}

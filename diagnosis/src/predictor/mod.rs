@@ -32,6 +32,7 @@ pub(crate) mod cycle;
 #[cfg(test)]
 mod deadlocks;
 pub mod extract;
+pub(crate) mod halves;
 mod interleaving;
 #[cfg(test)]
 mod tests;

@@ -79,6 +79,13 @@ impl Ranked {
         self.standing.class < 5
     }
 
+    /// Whether it is about threads, was in most of the failing runs that could have shown it, and in no other.
+    fn may_explain(&self) -> bool {
+        let counts = &self.counts;
+        let in_most = counts.failing_with > 1 && counts.failing_with * 2 >= counts.failing;
+        self.standing.class < 2 && in_most && counts.successful_with == 0
+    }
+
     /// Whether it says something, and separates the runs.
     fn tells(&self) -> bool {
         self.says_something() && self.counts.failing_with > 1 && self.counts.f_at_least(TELLING)
@@ -116,11 +123,21 @@ impl Standing {
     }
 }
 
-/// Ranks the predictors that held in a failing run, best first.
+/// What runs say of predictors.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ranking {
+    /// Best first.
+    pub ranked: Vec<Ranked>,
+    /// What may be an explanation, and was left out because too few successful runs could have shown it: those who choose what
+    /// runs watch can have it compared. Best first.
+    pub open: Vec<Ranked>,
+}
+
+/// Ranks the predictors that held in a failing run.
 ///
 /// `failing` is the failing statement.
 #[must_use]
-pub fn rank(catalogue: &Catalogue, evidence: &Evidence, failing: StatementId) -> Vec<Ranked> {
+pub fn rank(catalogue: &Catalogue, evidence: &Evidence, failing: StatementId) -> Ranking {
     let judge = Judge {
         catalogue,
         evidence,
@@ -131,6 +148,11 @@ pub fn rank(catalogue: &Catalogue, evidence: &Evidence, failing: StatementId) ->
         .predictors()
         .filter_map(|predictor| judge.standing(predictor))
         .collect();
+    ranked.extend(
+        evidence
+            .pieced()
+            .filter_map(|predictor| judge.standing(&predictor)),
+    );
     let unfinished: Vec<Ranked> = ranked
         .iter()
         .filter_map(|ranked| judge.unfinished(ranked))
@@ -140,10 +162,17 @@ pub fn rank(catalogue: &Catalogue, evidence: &Evidence, failing: StatementId) ->
     let most = ranked.iter().map(|ranked| ranked.counts.successful).max();
     let compared = most.unwrap_or(0).div_ceil(SHARE).max(1);
     // What restates the failure is true of all failing runs, and needs no comparison: better than a number by chance.
-    keep_if_any(&mut ranked, |ranked| {
+    let is_compared = |ranked: &Ranked| {
         let least = if ranked.restates() { 1 } else { compared };
         ranked.counts.successful >= least
-    });
+    };
+    let mut open = Vec::new();
+    if ranked.iter().any(is_compared) {
+        let (kept, left): (Vec<_>, Vec<_>) = ranked.into_iter().partition(is_compared);
+        ranked = kept;
+        open = left;
+        open.retain(Ranked::may_explain);
+    }
     // That it failed is no reason, however badly the reasons do that there are.
     let is_reason = |ranked: &Ranked| ranked.explains && ranked.counts.separate() && ranked.counts.convince();
     if ranked.iter().any(|ranked| ranked.tells() || is_reason(ranked)) {
@@ -178,13 +207,15 @@ pub fn rank(catalogue: &Catalogue, evidence: &Evidence, failing: StatementId) ->
     {
         ranked.retain(|ranked| ranked.explains || ranked.counts.convince());
     }
-    ranked.sort_by(|a, b| {
-        b.counts
-            .compare_f(&a.counts)
-            .then_with(|| a.standing.compare(&b.standing))
-            .then_with(|| a.predictor.cmp(&b.predictor))
-    });
-    ranked
+    ranked.sort_by(best_first);
+    open.sort_by(best_first);
+    Ranking { ranked, open }
+}
+
+fn best_first(a: &Ranked, b: &Ranked) -> Ordering {
+    let by_counts = b.counts.compare_f(&a.counts);
+    let by_standing = by_counts.then_with(|| a.standing.compare(&b.standing));
+    by_standing.then_with(|| a.predictor.cmp(&b.predictor))
 }
 
 /// Whether a longer pattern at the same location tells as much as the best predictor, and only fails to explain the failure because no
@@ -254,12 +285,6 @@ fn is_to_blame((order, counts): &(Predictor, Counts), pattern: &Ranked) -> bool 
         && inside
         && counts.failing_with >= pattern.counts.failing_with
         && counts.successful_with <= pattern.counts.successful_with
-}
-
-fn keep_if_any(ranked: &mut Vec<Ranked>, wanted: impl Fn(&Ranked) -> bool) {
-    if ranked.iter().any(&wanted) {
-        ranked.retain(wanted);
-    }
 }
 
 struct Judge<'a> {

@@ -71,6 +71,8 @@ pub struct Wanted {
     pub convincing: bool,
     /// Until enough failing runs have: what these statements access, which make the value at which runs part.
     pub deciding: Vec<StatementId>,
+    /// Until enough runs have that succeed: what these accesses are to.
+    pub open: Vec<Promising>,
 }
 
 /// The slice of a failure, and the plans made of it.

@@ -31,6 +31,8 @@ impl Tracking<'_, '_> {
         let mut wanted = self.locations_of(planned, &first.promising, catalogue);
         let locks: Vec<_> = self.locks.watches(&self.given_up).collect();
         let together = |taken: &[usize]| self.registers_of(planned, taken, &locks);
+        let open = self.locations_of(planned, &first.open, catalogue);
+        wanted = with_room_left(wanted, open, together);
         let mut most: BTreeSet<Access> = self.accesses_of(planned, &wanted);
         if wanted.is_empty() || !first.convincing {
             let anything = |&statement: &StatementId| Promising {

@@ -24,6 +24,7 @@ mod calls;
 mod creations;
 #[cfg(test)]
 mod tests;
+mod waits;
 
 pub(super) use accesses::{true_before, unseen_writes};
 
@@ -31,8 +32,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::assemble::Giving;
 use crate::evidence::Evidence;
-use crate::predictor::extract::{deadlocks, locate};
-use crate::predictor::{Predictor, Role, Wait};
+use crate::predictor::extract::locate;
+use crate::predictor::{Predictor, Role};
 use crate::rank::{Ranked, expected_writes};
 use crate::run::{Access, Because, Catalogue, Event, Run, RunThread, Shape, StatementId, ThreadIx, What};
 
@@ -186,40 +187,6 @@ impl Selection<'_> {
             .and_then(|at| u32::try_from(at).ok())
             .map(ThreadIx)
             .or(failed.thread)
-    }
-
-    /// Of a hang: where the threads that wait for one another do, and where each of them got what another wants; where this run
-    /// did not see that, as others say.
-    fn waits(&mut self, best: Option<&Predictor>) {
-        let (waits, rank): (&[Wait], _) = match best {
-            Some(Predictor::Deadlock { waits, .. }) => (waits, Some(1)),
-            _ => (&[], None),
-        };
-        for deadlock in deadlocks(self.catalogue, self.run) {
-            for blocked in &deadlock.threads {
-                self.take_ranked(blocked.thread, blocked.wants, None, rank);
-                let known = waits.iter().find(|wait| wait.wants.statement == blocked.wants);
-                let known = known.and_then(|wait| wait.held_since.as_ref());
-                let since = blocked.since.map(|since| since.statement);
-                if let Some(since) = since.or_else(|| known.map(|actor| actor.statement)) {
-                    let there = self.gone_on_to(blocked.holder, since);
-                    self.take_ranked(blocked.holder, since, there, rank);
-                }
-            }
-            if let Some((thread, place)) = deadlock.beyond {
-                self.take_ranked(thread, place, None, rank);
-            }
-        }
-    }
-
-    /// Where a thread is that has come past a statement: in the same function, if it is still there.
-    fn gone_on_to(&self, thread: ThreadIx, statement: StatementId) -> Option<StatementId> {
-        let stack = &self.run.threads.get(thread.0 as usize)?.stack;
-        let function = self.function(statement);
-        let same = stack
-            .iter()
-            .find(|at| **at != statement && self.function(**at) == function);
-        same.or(stack.first()).copied()
     }
 
     fn take_ranked(
