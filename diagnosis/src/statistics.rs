@@ -41,23 +41,53 @@ impl Counts {
     /// test, one-sided). 1 where there is nothing to compare with.
     #[must_use]
     pub fn chance(&self) -> f64 {
-        let (failing, successful) = (self.failing, self.successful);
-        let with = self.failing_with + self.successful_with;
-        let most = with.min(failing);
-        if self.failing_with > most || with > failing + successful {
-            return 1.0;
-        }
-        let all = ln_choices(failing + successful, with);
-        let ways = |of: u64| ln_choices(failing, of) + ln_choices(successful, with - of);
-        let least = self.failing_with.max(with.saturating_sub(successful));
-        let tail = (least..=most).map(|of| (ways(of) - all).exp());
-        tail.sum::<f64>().min(1.0)
+        self.chance_up_to(1.0)
     }
 
     /// Whether it is more than chance may make of so few runs.
     #[must_use]
     pub fn convince(&self) -> bool {
-        self.chance() <= LIKELY
+        self.chance_up_to(LIKELY) <= LIKELY
+    }
+
+    /// The chance, or some number above `enough` if it is more than that. Every predictor is asked for it with every run, so its price must
+    /// not grow with them: only the terms near the middle of the distribution are added up, as many as its width, which is
+    /// the root of the number of runs.
+    fn chance_up_to(&self, enough: f64) -> f64 {
+        let (failing, successful) = (self.failing, self.successful);
+        let (least, with) = (self.failing_with, self.failing_with + self.successful_with);
+        if least > failing || self.successful_with > successful {
+            return 1.0;
+        }
+        let all = ln_choices(failing + successful, with);
+        let chance_of = |of: u64| (ln_choices(failing, of) + ln_choices(successful, with - of) - all).exp();
+        // How much more likely one more is than this many: less and less.
+        let next = |of: u64| {
+            let more = ratio(failing - of, of + 1);
+            more * ratio(with - of, (successful + of + 1).saturating_sub(with))
+        };
+        if self.is_frequent() {
+            return sum_of(chance_of(least), least..failing.min(with), next, enough);
+        }
+        // It is at least as likely as not, and the others are fewer.
+        let fewest = with.saturating_sub(successful);
+        if enough < 0.5 || least == fewest {
+            return 1.0;
+        }
+        let fewer = sum_of(
+            chance_of(least - 1),
+            (fewest..least - 1).rev(),
+            |of| 1.0 / next(of),
+            1.0,
+        );
+        1.0 - fewer
+    }
+
+    /// Whether failing runs have it more often than all runs do.
+    fn is_frequent(&self) -> bool {
+        let with = u128::from(self.failing_with + self.successful_with);
+        let all = u128::from(self.failing + self.successful);
+        u128::from(self.failing_with) * all > with * u128::from(self.failing)
     }
 
     /// Failing runs with it / failing runs.
@@ -113,10 +143,33 @@ impl Counts {
     }
 }
 
+/// Adds up terms that get smaller, each by its factor, until the rest does not count or there is enough.
+fn sum_of(first: f64, rest: impl Iterator<Item = u64>, factor: impl Fn(u64) -> f64, enough: f64) -> f64 {
+    let (mut term, mut sum) = (first, first);
+    for of in rest {
+        term *= factor(of);
+        if term <= sum * f64::EPSILON || sum > enough {
+            break;
+        }
+        sum += term;
+    }
+    sum.min(1.0)
+}
+
 /// The logarithm of how many ways there are to take `some` of `all`.
 fn ln_choices(all: u64, some: u64) -> f64 {
-    let few = some.min(all.saturating_sub(some));
-    (1..=few).map(|taken| ratio(all - few + taken, taken).ln()).sum()
+    ln_factorial(all) - ln_factorial(some) - ln_factorial(all.saturating_sub(some))
+}
+
+/// The logarithm of a factorial: of large numbers by Stirling's series, whose next term is below the precision of the result.
+fn ln_factorial(number: u64) -> f64 {
+    const FEW: u64 = 32;
+    if number < FEW {
+        return (2..=number).map(|factor| ratio(factor, 1).ln()).sum();
+    }
+    let n = ratio(number, 1);
+    let series = 1.0 / (12.0 * n) - 1.0 / (360.0 * n.powi(3)) + 1.0 / (1260.0 * n.powi(5));
+    n * n.ln() - n + (std::f64::consts::TAU * n).ln() / 2.0 + series
 }
 
 #[expect(clippy::cast_precision_loss, reason = "runs are counted, not measured")]
@@ -217,6 +270,38 @@ mod tests {
         );
     }
 
+    /// The sum of all terms, each by itself.
+    fn chance_by_definition(counts: &Counts) -> f64 {
+        let choices = |all: u64, some: u64| -> f64 {
+            (1..=some).map(|taken| ratio(all - some + taken, taken)).product()
+        };
+        let with = counts.failing_with + counts.successful_with;
+        let all = choices(counts.failing + counts.successful, with);
+        (counts.failing_with..=with.min(counts.failing))
+            .filter(|of| with - of <= counts.successful)
+            .map(|of| choices(counts.failing, of) * choices(counts.successful, with - of) / all)
+            .sum()
+    }
+
+    #[test]
+    fn the_short_sum_is_the_long_one() {
+        for (failing, successful) in [(1, 1), (7, 3), (12, 40), (60, 35), (40, 200)] {
+            for failing_with in 0..=failing {
+                for successful_with in (0..=successful).step_by(1 + successful as usize / 12) {
+                    let counts = Counts {
+                        failing_with,
+                        failing,
+                        successful_with,
+                        successful,
+                    };
+                    let (short, long) = (counts.chance(), chance_by_definition(&counts));
+                    assert!((short - long).abs() < 1e-9, "{counts:?}: {short} {long}");
+                    assert_eq!(counts.convince(), long <= LIKELY, "{counts:?}: {long}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn few_runs_convince_nobody() {
         let of = |failing_with, failing, successful_with, successful| Counts {
@@ -242,7 +327,9 @@ mod tests {
         ] {
             assert!(!weak.convince(), "{weak:?}");
         }
-        // Thousands of runs are no trouble.
+        // Millions of runs are no trouble.
+        assert!(of(1_000_000, 3_000_000, 10_000_000, 31_000_000).convince());
+        assert!(!of(1_000_000, 3_000_000, 10_000_000, 30_000_000).convince());
         assert!(of(900, 1000, 10, 5000).convince());
         assert!(close(of(5, 2, 9, 3), 1.0), "counts that cannot be");
     }
