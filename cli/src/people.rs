@@ -6,7 +6,6 @@ use agent::link::Access;
 use anyhow::{Context as _, Result, bail};
 use diagnosis::sketch::Sketch;
 use program::BuildId;
-use proto::v1::bug::State;
 use proto::v1::bugs_client::BugsClient;
 use proto::v1::steer_request::{Fixed, Resume, Stop, What, Widen};
 use proto::v1::{Bug, GetBugRequest, GetSketchRequest, ListAuditRequest, ListBugsRequest, SteerRequest};
@@ -152,13 +151,7 @@ pub fn steer(args: &SteerArgs) -> Result<String> {
 }
 
 fn line(bug: &Bug) -> String {
-    let state = match bug.state() {
-        State::Tracking => "tracking",
-        State::Stable => "stable",
-        State::Stopped => "stopped",
-        State::Fixed => "fixed",
-        State::Regressed => "regressed",
-    };
+    let state = bug.state().word(bug.explained);
     let best = match bug.best.is_empty() {
         true => "no predictor yet",
         false => &bug.best,

@@ -23,8 +23,25 @@ pub mod v1 {
     tonic::include_proto!("failsketch.v1");
 }
 
+impl v1::bug::State {
+    /// The state in a word, for people. Of bugs about which nothing more is to be learnt, some are explained, and with others it was no
+    /// use; who does not know which says neither.
+    #[must_use]
+    pub fn word(self, explained: Option<bool>) -> &'static str {
+        match (self, explained) {
+            (Self::Tracking, _) => "tracking",
+            (Self::Stable, Some(true)) => "explained",
+            (Self::Stable, Some(false)) => "unclear",
+            (Self::Stable, None) => "stable",
+            (Self::Stopped, _) => "stopped",
+            (Self::Fixed, _) => "fixed",
+            (Self::Regressed, _) => "regressed",
+        }
+    }
+}
+
 /// Counts additions to the protocol, for people who look at logs.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// The protocol as reflection describes it.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

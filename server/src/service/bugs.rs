@@ -278,6 +278,7 @@ impl House {
             best: summary.best.unwrap_or_default(),
             hosts: row.hosts,
             revision: derived.map_or(0, |derived| derived.seq),
+            explained: Some(summary.clear),
         })
     }
 }

@@ -1,6 +1,5 @@
 //! Times, states and names as people read them.
 
-use proto::v1::bug;
 use sketch_render::text::plain_start;
 use time::OffsetDateTime;
 
@@ -69,16 +68,9 @@ pub(super) const STATES: [&str; 6] = [
     "fixed",
 ];
 
-/// A state in a word. Of bugs about which nothing more is to be learnt, some are explained, and with others it was no use.
+/// A state in a word.
 pub(super) fn state(bug: &model::State, summary: &Summary) -> &'static str {
-    match shown_state(bug, summary) {
-        bug::State::Tracking => "tracking",
-        bug::State::Stable if summary.clear => "explained",
-        bug::State::Stable => "unclear",
-        bug::State::Stopped => "stopped",
-        bug::State::Fixed => "fixed",
-        bug::State::Regressed => "regressed",
-    }
+    shown_state(bug, summary).word(Some(summary.clear))
 }
 
 /// The beginning of a build-id, which is enough for people.
