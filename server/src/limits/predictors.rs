@@ -3,18 +3,21 @@
 //! Orders and interleavings are found among the last few different accesses at each address, so a record has about as many of
 //! them as it has accesses, unless ever other threads come with ever other instructions: a hundred thousand accesses can be
 //! made into millions. What is counted here are the same pairs and triples, of instructions instead of statements, and of kinds
-//! of threads instead of roles, which are never more: threads are of one kind if everything that their role is made from is the
+//! of threads instead of roles, which are never more; so are the reads of what their own thread wrote: threads are of one kind if everything that their role is made from is the
 //! same, the stacks that were seen of them or, where none was, the code that they were seen in.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use diagnosis::record::{HitRecord, RunRecord};
+use diagnosis::run::AccessKind;
 
 /// As many as `diagnosis` remembers at once.
 const REMEMBERED: usize = 64;
 /// Different values of one access that `diagnosis` tells apart, and the last one.
 const VALUES: u8 = 17;
+/// Tells a write that its own thread read from an order of two threads.
+const WRITTEN: u64 = 1 << 40;
 /// Locations that a thread looks at together.
 const TOGETHER: usize = 3;
 
@@ -29,6 +32,7 @@ pub(super) fn more_than(record: &RunRecord, most: usize) -> bool {
     let mut places: HashMap<u64, Vec<Doer>> = HashMap::new();
     let mut met: HashMap<u64, u8> = HashMap::new();
     let mut together: HashMap<u32, Vec<(u32, Doer)>> = HashMap::new();
+    let mut written: HashMap<u64, Doer> = HashMap::new();
     for hit in &record.hits {
         let doer = Doer::of(hit, kinds.get(&hit.tid).copied().unwrap_or_default());
         let location = u64::from(hit.location);
@@ -48,6 +52,16 @@ pub(super) fn more_than(record: &RunRecord, most: usize) -> bool {
             if let Some(own) = own.filter(|_| since.is_some_and(|since| at > since)) {
                 count.add(&[location, own.key, other.key, doer.key]);
             }
+        }
+        if let Some(writer) = written.get(&hit.addr.0)
+            && writer.tid == doer.tid
+            && writer.slot != doer.slot
+            && hit.access != Some(AccessKind::Write)
+        {
+            count.add(&[location, WRITTEN, writer.key, doer.key]);
+        }
+        if hit.access != Some(AccessKind::Read) {
+            written.insert(hit.addr.0, doer);
         }
         let looks = together.entry(hit.tid).or_default();
         looks.retain(|(other, _)| *other != hit.location);
@@ -227,8 +241,8 @@ mod tests {
     fn many_accesses_of_few_are_few() {
         assert!(!more_than(&record(100_000, 2, 2, 10, 1), 10_000));
         assert!(
-            !more_than(&record(100_000, 1, 1, 1000, 1), 20_000),
-            "no order with itself"
+            !more_than(&record(100_000, 1, 1, 100, 1), 12_000),
+            "no order with itself, and each read of what each write left"
         );
         assert!(
             !more_than(&record(100_000, 64, 1, 4, 1), 10_000),
@@ -243,6 +257,16 @@ mod tests {
         assert!(more_than(&record(100_000, 64, 1, 1000, 1), 100_000));
         assert!(more_than(&record(100_000, 1000, 1000, 1000, 100), 100_000));
         assert!(more_than(&record(5_000, 1000, 1000, 1000, 1), 100_000));
+        let alone = |access| {
+            let mut record = record(100_000, 1, 1, 1000, 1);
+            record.hits.iter_mut().for_each(|hit| hit.access = access);
+            more_than(&record, 50_000)
+        };
+        assert!(
+            alone(None),
+            "a thread that reads by any statement what it wrote by any other"
+        );
+        assert!(!alone(Some(AccessKind::Read)) && !alone(Some(AccessKind::Write)));
     }
 
     #[test]
