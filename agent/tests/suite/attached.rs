@@ -7,9 +7,14 @@ use std::time::Duration;
 
 use agent::config::{AttachSettings, Config, Settings, SpoolSettings};
 use agent::daemon;
-use diagnosis::record::{RunEnd, RunRecord};
+use diagnosis::record::{RunEnd, RunRecord, WatchedRecord};
+use diagnosis::tracking::{Assignment, ModuleName};
 use failure::report::Report;
+use program::LinkAddr;
+use proto::v1::Plan;
+use tracee::ProgramFiles;
 use tracee::run::Cancel;
+use watchpoint::{Address, Trigger, WatchSpec};
 
 use crate::built::Built;
 use crate::launched::{plan_from_first_failure, records};
@@ -234,6 +239,28 @@ fn a_process_that_ends_by_itself_ends_the_watch() {
 }
 
 #[test]
+fn an_exit_status_that_counts_as_a_failure_is_one() {
+    let built = Built::new("service.c");
+    let server = TestServer::start();
+    let service = Service::start(&built, 8000);
+    let settings = attach(&built, &server.url(), service.pid());
+    let mut agent = Agent::start(&format!("fail_on = 'exit=7'\n{settings}"));
+    server.memory.until("it is watched", registered);
+    let (status, said) = service.end();
+    assert_eq!((status.code(), said.as_str()), (Some(7), "stored 1\n"));
+    assert!(agent.0.wait().unwrap().success());
+    server
+        .memory
+        .until("the failure", |state| !state.failures.is_empty());
+    let state = server.memory.lock();
+    let report: Report = serde_json::from_slice(&state.failures[0].report).unwrap();
+    assert_eq!(report.message.as_deref(), Some("exit status 7"));
+    assert_eq!(report.threads.len(), 2, "{report:?}");
+    let frames = |number: usize| report.threads[number].frames.len();
+    assert!(frames(0) >= 3 && frames(1) >= 3, "{report:?}");
+}
+
+#[test]
 fn what_cannot_be_watched_is_said() {
     let built = Built::new("service.c");
     let mut settings = Settings {
@@ -251,6 +278,91 @@ fn what_cannot_be_watched_is_said() {
     let config = Config::try_from(settings).unwrap();
     let error = daemon::run(config, &Cancel::new()).unwrap_err().to_string();
     assert!(error.contains("itself") || error.contains("own"), "{error}");
+}
+
+/// A program that touches one variable all the time and another one now and then, watched with a ceiling of 1 %.
+#[test]
+fn what_is_touched_too_often_is_turned_off_counted_and_reported() {
+    let built = Built::new("busy.c");
+    let server = TestServer::start();
+    let plan = watching(&built, &["busy", "calm"]);
+    server.memory.lock().plan = Some(Box::new(move |_| plan.clone()));
+    let mut busy = Command::new(&built.path).stdout(Stdio::piped()).spawn().unwrap();
+    let job = format!("[attach]\npid = {}", busy.id());
+    let settings = settings(&built, &server.url(), &job);
+    let settings = settings
+        .replace("ceiling_percent = 25.0", "ceiling_percent = 1.0")
+        .replace("window_seconds = 1", "window_seconds = 3");
+    let agent = Agent::start(&settings);
+    server
+        .memory
+        .until("three windows", |state| state.runs.len() >= 3);
+    agent.end();
+    busy.kill().unwrap();
+    let mut touches = String::new();
+    busy.stdout.take().unwrap().read_to_string(&mut touches).unwrap();
+    busy.wait().unwrap();
+    let touches: usize = touches.lines().last().unwrap().parse().unwrap();
+    let records = records(&server.memory);
+    for record in &records {
+        let cut = record.cut_short.as_deref().unwrap_or_default();
+        assert!(cut.contains("turned off: tracking may cost 1 %"), "{cut}");
+    }
+    let seen = |record: &RunRecord| record.hits.iter().filter(|hit| hit.location == 0).count();
+    let all: usize = records.iter().map(seen).sum();
+    assert!(all > 0, "it was watched at first");
+    assert!(all < touches / 10, "{all} of {touches} were noticed");
+}
+
+/// A plan to watch some variables of eight bytes, and nothing else.
+fn watching(built: &Built, variables: &[&str]) -> Plan {
+    let symbols = Command::new("nm").arg(&built.path).output().unwrap().stdout;
+    let symbols = String::from_utf8(symbols).unwrap();
+    let location = |name: &&str| {
+        let mut lines = symbols.lines();
+        let line = lines.find(|line| line.ends_with(&format!(" {name}"))).unwrap();
+        let addr = LinkAddr(u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap());
+        let watched = WatchedRecord {
+            module: None,
+            access: addr,
+            passed: None,
+            width: 8,
+            within: 0,
+            always_at: Some(addr),
+            fixed: None,
+            late: false,
+            given_up: false,
+            stores: false,
+            found: 0,
+        };
+        let spec = WatchSpec {
+            address: Address::Static { module: None, addr },
+            len: 8,
+            trigger: Trigger::ReadWrite,
+        };
+        (watched, spec)
+    };
+    let build_id = ProgramFiles::default()
+        .module(&built.path)
+        .unwrap()
+        .elf()
+        .build_id();
+    let assignment = Assignment {
+        sigma: 1,
+        locations: variables.iter().map(location).collect(),
+        modules: vec![ModuleName {
+            path: built.path.display().to_string(),
+            build_id,
+        }],
+        ..Assignment::default()
+    };
+    Plan {
+        bug: "busy".to_owned(),
+        number: 1,
+        sigma: 1,
+        assignment: serde_json::to_vec(&assignment).unwrap().into(),
+        ..Plan::default()
+    }
 }
 
 /// Killed at many moments of its work, at which the process is being attached to, armed, watched, sent signals, or dies.

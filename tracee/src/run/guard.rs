@@ -4,13 +4,14 @@
 //! looked at: the failing thread's registers are read while it is about to get the signal, which the kernel still has should
 //! we end, and then it gets it. The other threads are looked at while the kernel ends them: each stops once more, with
 //! its registers and the process's memory as they were. All that tracing costs them is the time of these stops.
+//! So is a process looked at that ends by itself with a status that counts as a failure, at the end of the thread that ends it.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use failure::FailOn;
 use failure::image::{self, Limits, ModuleFiles, SignalInfo, StoppedThread};
-use failure::report::Report;
+use failure::report::{Kind, Report, Sign};
 
 use super::fatal::{self, Effect};
 use super::stacks;
@@ -20,6 +21,9 @@ use crate::ptrace::{Attached, End, Resume, SigInfo, Stop, TraceError, Tracer, Wh
 
 /// How long the other threads may take to come to their ends. One that waits for a device comes late.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+const EXIT: u64 = libc::SYS_exit as u64;
+const EXIT_GROUP: u64 = libc::SYS_exit_group as u64;
 
 /// What was seen of a process.
 #[derive(Debug)]
@@ -89,6 +93,14 @@ impl Guard {
                         return Ok(Some(Seen::Failed(Box::new(report))));
                     }
                 }
+                What::Exiting => match self.failing_status(&stop, look) {
+                    Some(status) => {
+                        if let Some(report) = self.look_at_exit(&stop, status, look)? {
+                            return Ok(Some(Seen::Failed(Box::new(report))));
+                        }
+                    }
+                    None => self.go_on(&stop)?,
+                },
                 What::Exec { .. } => {
                     self.go_on(&stop)?;
                     return Ok(Some(Seen::OtherProgram));
@@ -120,6 +132,44 @@ impl Guard {
             && look.fail_on.signal(info.signal(), from_outside)
     }
 
+    /// The status that a thread which is about to end has its process end with, if that is a failure.
+    fn failing_status(&self, stop: &Stop, look: &Look<'_>) -> Option<i32> {
+        if !look.fail_on.asks_for_exit() {
+            return None;
+        }
+        let registers = self.tracer.registers(stop.tid).ok()?;
+        let last = || self.tracer.threads().filter(|&(pid, _)| pid == stop.pid).count() == 1;
+        let ends_the_process = registers.orig_rax == EXIT_GROUP || registers.orig_rax == EXIT && last();
+        // What a parent gets to know of it.
+        let status = i32::from(registers.rdi.to_le_bytes()[0]);
+        (ends_the_process && look.fail_on.exit(status)).then_some(status)
+    }
+
+    /// Takes the stacks of a process that ends by itself, and lets it end.
+    fn look_at_exit(
+        &mut self,
+        stop: &Stop,
+        status: i32,
+        look: &Look<'_>,
+    ) -> Result<Option<Report>, TraceError> {
+        let pid = stop.pid;
+        let ending = stacks::thread(&self.tracer, pid, stop.tid);
+        let endings = self.endings(pid, stop.tid)?;
+        let threads = ending.into_iter().chain(endings.threads).collect();
+        let report = report(pid, threads, None, &endings.late, look);
+        for tid in endings.held.into_iter().chain([stop.tid]) {
+            self.stops += 1;
+            self.tracer.resume(tid, Resume::Deliver)?;
+        }
+        let report = report.filter(|report| !report.threads.is_empty());
+        Ok(report.map(|report| Report {
+            kind: Kind::ExitStatus,
+            sign: Some(Sign::Status(status)),
+            message: Some(format!("exit status {status}")),
+            ..report
+        }))
+    }
+
     /// Takes the stacks of a process that is about to die, and lets it die.
     fn look(&mut self, stop: &Stop, info: &SigInfo, look: &Look<'_>) -> Result<Option<Report>, TraceError> {
         let pid = stop.pid;
@@ -127,7 +177,7 @@ impl Guard {
         // Mappings and messages are there now. When the others come to their ends, the first of them may be gone.
         let alone = failing
             .clone()
-            .and_then(|failing| report(pid, vec![failing], info, &[], look));
+            .and_then(|failing| report(pid, vec![failing], Some(info), &[], look));
         self.go_on(stop)?;
         let Some(failing) = failing else {
             return Ok(None);
@@ -139,7 +189,7 @@ impl Guard {
         } = self.endings(pid, stop.tid)?;
         let mut threads = vec![failing];
         threads.extend(others);
-        let whole = report(pid, threads, info, &late, look);
+        let whole = report(pid, threads, Some(info), &late, look);
         for tid in held {
             self.stops += 1;
             self.tracer.resume(tid, Resume::Deliver)?;
@@ -197,13 +247,13 @@ struct Endings {
 fn report(
     pid: Pid,
     threads: Vec<StoppedThread>,
-    info: &SigInfo,
+    info: Option<&SigInfo>,
     late: &[Tid],
     look: &Look<'_>,
 ) -> Option<Report> {
     let notes = late
         .iter()
         .map(|tid| format!("thread {tid} could not be stopped: its stack is not known"));
-    let stopped = StoppedProcess::new(pid, threads, Some(SignalInfo::from(info)), notes.collect());
+    let stopped = StoppedProcess::new(pid, threads, info.map(SignalInfo::from), notes.collect());
     Some(image::report(&stopped.ok()?, look.modules, look.limits))
 }
