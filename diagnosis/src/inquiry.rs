@@ -59,6 +59,15 @@ pub struct Inquiry<'p, 'a> {
     successful_run: Option<Run>,
     backends: Backends,
     rates: Rates,
+    cut: Cut,
+}
+
+/// Runs whose tracking was cut short.
+#[derive(Clone, Debug, Default)]
+struct Cut {
+    runs: u64,
+    /// The last time, why.
+    why: String,
 }
 
 /// How often runs failed, with and without tracking.
@@ -167,6 +176,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
                 untracked,
                 ..Rates::default()
             },
+            cut: Cut::default(),
         })
     }
 
@@ -311,6 +321,10 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             Taken::Succeeded => {}
         }
         self.rates.tracked += 1;
+        if let Some(why) = &record.cut_short {
+            self.cut.runs += 1;
+            self.cut.why.clone_from(why);
+        }
         if taken.is_failure()
             && let Some(next) = self.adapt.spares(part(record))
         {
@@ -526,6 +540,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         sketch.notes.extend(failure.notes.iter().cloned());
         sketch.gaps.extend(self.tracking.left_out());
         sketch.notes.extend(self.rates.note());
+        sketch.notes.extend(self.cut.note(self.rates.tracked));
         let first = self.likeness.signature();
         sketch.notes.extend(self.elsewhere.notes(elsewhere, first));
         sketch
@@ -540,6 +555,15 @@ fn accesses(of: &Ranked) -> Vec<Promising> {
         location: *location,
     });
     promising.collect()
+}
+
+impl Cut {
+    /// What was not watched to the end cannot be in the sketch.
+    fn note(&self, tracked: u64) -> Option<String> {
+        let Self { runs, why } = self;
+        (*runs > 0)
+            .then(|| format!("tracking was cut short in {runs} of {tracked} runs; the last time, {why}"))
+    }
 }
 
 impl Rates {

@@ -195,5 +195,5 @@ def report(row, verdict):
         rate = statistics.median(it["alone"][kind] for it in row["rounds"])
         print(f"  {kind}: {rate:.0f} untouched; ratios {row['spread'][kind]}")
         verdict(f"{kind}, median", ratio, ratio >= LEAST_RATIO, f"at least {LEAST_RATIO}: a ceiling of 1 %")
-    for gap in row["gaps"]:
-        print(f"  the sketch says: {gap}")
+    for said in row["gaps"] + [note for note in row["notes"] if "cut short" in note]:
+        print(f"  the sketch says: {said}")

@@ -20,6 +20,8 @@ pub(super) struct Observing<'f> {
     locations: Vec<(WatchedRecord, WatchSpec)>,
     /// Those that are watched no more, because that would cost too much.
     off: Vec<usize>,
+    /// Nothing is watched any more, because even that would cost too much.
+    stopped: bool,
     /// What it cost in the last window, in millionths of the time.
     share: u64,
     hits: Vec<Hit>,
@@ -62,6 +64,7 @@ impl<'f> Observing<'f> {
             session,
             locations: locations.to_vec(),
             off: Vec::new(),
+            stopped: false,
             share: 0,
             hits: Vec::new(),
             before: Before::default(),
@@ -113,7 +116,11 @@ impl<'f> Observing<'f> {
                     self.off.push(location);
                 }
             }
-            Remedy::Stop => self.over = true,
+            Remedy::Stop => {
+                tracing::info!(pid = %self.pid, "what finds the locations is passed too often: nothing is watched");
+                self.stopped = true;
+                self.over = true;
+            }
         }
     }
 
@@ -171,11 +178,14 @@ impl<'f> Observing<'f> {
     fn cut_short(&self, ceiling: Ceiling) -> Option<String> {
         let (off, all) = (self.off.len(), self.locations.len());
         let (may, has) = (f64::from(ceiling.0) / 10_000.0, self.share as f64 / 10_000.0);
-        (off > 0).then(|| {
-            format!(
-                "{off} of {all} locations were turned off: tracking may cost {may} % and had cost {has:.2} %"
-            )
-        })
+        let what = match (self.stopped, off) {
+            (true, _) => "all tracking was turned off".to_owned(),
+            (false, 0) => return None,
+            (false, off) => format!("{off} of {all} locations were turned off"),
+        };
+        Some(format!(
+            "{what}: tracking may cost {may} % and had cost {has:.2} %"
+        ))
     }
 }
 
