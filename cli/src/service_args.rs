@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use server::config::ObjectsAt;
+
 use crate::args::Format;
 
 /// Which server, and how to show who one is.
@@ -54,9 +56,10 @@ pub struct ServeArgs {
     #[arg(long = "source-map", value_name = "OLD=NEW", value_parser = crate::args::source_mapping)]
     pub source_map: Vec<(String, String)>,
 
-    /// The folder of uploaded programs and large runs [default: objects]
-    #[arg(long, value_name = "DIR")]
-    pub objects: Option<PathBuf>,
+    /// Where uploaded programs and large runs are kept: a folder, or s3://BUCKET/PREFIX with AWS_… in the environment [default:
+    /// objects]
+    #[arg(long, value_name = "DIR|URL")]
+    pub objects: Option<ObjectsAt>,
 }
 
 /// Options of `bugs`.

@@ -18,6 +18,8 @@ pub use settings::{
     Token, WrongSha256,
 };
 
+pub use crate::store::objects::place::{ObjectsAt, S3};
+
 /// The port, where none is said.
 pub const PORT: u16 = 7070;
 
@@ -35,8 +37,10 @@ pub struct Config {
     pub trust_loopback: Option<bool>,
     /// The database: `sqlite:FILE` or `postgres://…`.
     pub store: String,
-    /// The folder of traces and modules.
-    pub objects: PathBuf,
+    /// Traces and modules: a folder, or `s3://BUCKET/PREFIX`.
+    pub objects: ObjectsAt,
+    /// How that is reached.
+    pub s3: S3,
     /// Certificates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
@@ -66,7 +70,8 @@ impl Default for Config {
             insecure: false,
             trust_loopback: None,
             store: "sqlite:failsketch.db".into(),
-            objects: "objects".into(),
+            objects: ObjectsAt::Folder("objects".into()),
+            s3: S3::default(),
             tls: None,
             tokens: Vec::new(),
             certificates: Vec::new(),
@@ -169,7 +174,9 @@ impl Config {
 
     fn be_relative_to(&mut self, folder: &Path) {
         let put = |path: &mut PathBuf| *path = folder.join(&path);
-        put(&mut self.objects);
+        self.objects.be_relative_to(folder);
+        put(&mut self.s3.cache);
+        self.s3.secret_access_key_file.iter_mut().for_each(put);
         if let Some(tls) = &mut self.tls {
             put(&mut tls.certificate);
             put(&mut tls.key);

@@ -27,8 +27,7 @@ use crate::service::agents::AgentsService;
 use crate::service::bugs::BugsService;
 use crate::source_places::SourcePlaces;
 use crate::store::model::Retention;
-use crate::store::objects::Objects;
-use crate::store::objects::folder::FolderObjects;
+use crate::store::objects::place::OpenError;
 use crate::store::{self, StoreError};
 use crate::web;
 
@@ -43,6 +42,9 @@ pub enum ServeError {
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Modules and traces have no place.
+    #[error(transparent)]
+    Objects(#[from] OpenError),
     /// Nobody can be let in, or the port cannot be used.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -82,10 +84,7 @@ pub async fn start(
     until: impl Future<Output = ()> + Send + 'static,
 ) -> Result<Running, ServeError> {
     let store = store::open(&config.store).await?;
-    let objects = FolderObjects::open(&config.objects)
-        .await
-        .map_err(StoreError::from)?;
-    let objects: Arc<dyn Objects> = Arc::new(objects);
+    let objects = config.objects.open(&config.s3).await?;
     let (drain, draining) = watch::channel(false);
     let house = House {
         room: Arc::new(Room::new(

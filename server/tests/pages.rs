@@ -46,7 +46,7 @@ impl Place {
         let config = Config {
             listen: ([127, 0, 0, 1], 0).into(),
             store,
-            objects: folder.path().join("objects"),
+            objects: folder.path().join("objects").into(),
             tokens: vec![
                 token("reader", &reader, &[Role::Read], "sho*"),
                 token(HOSTILE, &steerer, &[Role::Read, Role::Steer], "*"),

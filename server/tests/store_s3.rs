@@ -1,5 +1,4 @@
 //! Objects in an S3-compatible store: moto's server, as it comes from PyPI.
-#![cfg(feature = "s3")]
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -8,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use failsketch_tests::folder::Folder;
 use failsketch_tests::skip::{is_installed, skipped};
+use server::config::Config;
 use server::store::objects::s3::S3Objects;
 use server::store::objects::{ObjectError, Objects as _};
 
@@ -124,4 +124,82 @@ async fn what_is_not_what_it_is_called_is_not_handed_out() {
     moto.request("PUT", &format!("/{BUCKET}/{}/{key}", &key[..2]), b"wrong");
     let got = moto.open(&there).await.get(&key).await;
     assert!(matches!(got, Err(ObjectError::Damaged(_))), "{got:?}");
+}
+
+/// A configuration with a bucket, and what else it says.
+fn config(folder: &Folder, objects: &str, endpoint: &str) -> Config {
+    let path = folder.path().join("server.toml");
+    let text = format!(
+        "objects = \"{objects}\"\n[s3]\nendpoint = \"{endpoint}\"\nregion = \"us-east-1\"\n\
+         access_key_id = \"test\"\nsecret_access_key_file = \"secret\"\ncache = \"cache\"\n"
+    );
+    fs::write(&path, text).expect("written");
+    fs::write(folder.path().join("secret"), "test\n").expect("written");
+    Config::load(&path).expect("it can be read")
+}
+
+#[tokio::test]
+async fn a_configuration_names_the_bucket_and_the_beginning_of_names() {
+    if !is_installed("moto_server") {
+        return skipped("moto_server is not installed (pip install 'moto[server]')");
+    }
+    let moto = Moto::start();
+    let (here, cache) = (Folder::new("s3-configured"), Folder::new("s3-whole"));
+    let endpoint = format!("http://127.0.0.1:{}", moto.port);
+    let config = config(&here, &format!("s3://{BUCKET}/crashes/native"), &endpoint);
+    let objects = config.objects.open(&config.s3).await.expect("it is there");
+    let key = objects.put("what happened".into()).await.expect("put");
+    moto.request(
+        "GET",
+        &format!("/{BUCKET}/crashes/native/{}/{key}", &key[..2]),
+        b"",
+    );
+    assert!(
+        !moto.open(&cache).await.exists(&key).await.expect("asked"),
+        "it is not at the top"
+    );
+    let path = objects.get(&key).await.expect("fetched");
+    assert!(path.starts_with(here.path().join("cache")), "{path:?}");
+}
+
+#[tokio::test]
+async fn whoever_names_a_bucket_that_is_not_there_is_told_what_to_check() {
+    if !is_installed("moto_server") {
+        return skipped("moto_server is not installed (pip install 'moto[server]')");
+    }
+    let moto = Moto::start();
+    let here = Folder::new("s3-wrong");
+    let endpoint = format!("http://127.0.0.1:{}", moto.port);
+    let nobody = Config {
+        objects: format!("s3://{BUCKET}").into(),
+        ..Config::default()
+    };
+    if std::env::vars().all(|(name, _)| !name.starts_with("AWS_")) {
+        let error = nobody
+            .objects
+            .open(&nobody.s3)
+            .await
+            .err()
+            .expect("nobody is named");
+        assert!(error.to_string().contains("`access_key_id`"), "{error}");
+    }
+    for (objects, endpoint, says) in [
+        (
+            "s3://nowhere",
+            endpoint.as_str(),
+            "The specified bucket does not exist. Check",
+        ),
+        ("s3://failsketch", "http://127.0.0.1:1", "Check `endpoint`"),
+        ("s3://", endpoint.as_str(), "write s3://BUCKET"),
+    ] {
+        let config = config(&here, objects, endpoint);
+        let Err(error) = config.objects.open(&config.s3).await else {
+            panic!("{objects} opens");
+        };
+        let text = error.to_string();
+        assert!(
+            text.contains(says) && !text.contains('\n') && text.len() < 500,
+            "{text}"
+        );
+    }
 }

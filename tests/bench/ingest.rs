@@ -114,7 +114,7 @@ async fn ours(folder: &Path) -> String {
     let config = server::config::Config {
         listen: ([127, 0, 0, 1], 0).into(),
         store: format!("sqlite:{}", folder.join("ours.db").display()),
-        objects: folder.join("objects"),
+        objects: folder.join("objects").into(),
         ..server::config::Config::default()
     };
     let running = server::serve::start(config, std::future::pending()).await;

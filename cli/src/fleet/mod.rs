@@ -53,7 +53,7 @@ impl OwnServer {
         let config = Config {
             listen: ([127, 0, 0, 1], 0).into(),
             store: format!("sqlite:{}", folder.path().join("failsketch.db").display()),
-            objects: folder.path().join("objects"),
+            objects: folder.path().join("objects").into(),
             ..Config::default()
         };
         let (stop, stopped) = oneshot::channel();

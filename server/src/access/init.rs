@@ -168,7 +168,7 @@ impl Made {
             r#"# The configuration of `failsketch serve`. Paths are relative to this file.
 listen = "{listen}"
 store = "sqlite:failsketch.db"      # or postgres://USER@HOST/DATABASE, for several servers
-objects = "objects"
+objects = "objects"                 # or s3://BUCKET/PREFIX, with `[s3]` below or AWS_… in the environment
 
 [tls]
 certificate = "server.pem"

@@ -5,11 +5,12 @@
 //! stored once however often it is sent, and can be mapped while others add to the store.
 //!
 //! - [`folder`]: files in a folder
-//! - `s3`: an S3-compatible store with such a folder as its cache (cargo feature `s3`)
+//! - [`place`]: which of them, as it is written down
+//! - [`s3`]: an S3-compatible store with such a folder as its cache
 //! - [`staged`]: what is on its way
 
 pub mod folder;
-#[cfg(feature = "s3")]
+pub mod place;
 pub mod s3;
 pub mod staged;
 
