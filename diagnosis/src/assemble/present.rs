@@ -138,6 +138,7 @@ fn predicate(catalogue: &Catalogue, predictor: &Predictor) -> Option<String> {
                 Test::Zero if shape == Shape::Bool => "== false".to_owned(),
                 Test::Zero => "== 0".to_owned(),
                 Test::Negative => "< 0".to_owned(),
+                Test::Wrapped => format!(">= 2^{}", info.map_or(8, |info| info.width).clamp(1, 8) * 8 - 1),
                 Test::ReadBy(read) => return Some(sketch::read_by(&by_number(catalogue, *read))),
                 Test::NonZeroReadBy(read) => {
                     let something = match shape {

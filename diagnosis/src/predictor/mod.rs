@@ -180,6 +180,8 @@ pub enum Test {
     Zero,
     /// It is negative.
     Negative,
+    /// It has no sign, and is as large as what is less than zero comes out.
+    Wrapped,
     /// It is this one, cut to the location's width.
     Is(u64),
     /// Whatever it is, the same thread read it by this statement, and nobody had written there in between.
@@ -193,7 +195,7 @@ impl Test {
     pub(crate) fn read_by(self) -> Option<StatementId> {
         match self {
             Self::ReadBy(read) | Self::NonZeroReadBy(read) => Some(read),
-            Self::Zero | Self::Negative | Self::Is(_) => None,
+            Self::Zero | Self::Negative | Self::Wrapped | Self::Is(_) => None,
         }
     }
 }

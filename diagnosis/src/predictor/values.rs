@@ -32,6 +32,8 @@ fn tests(value: u64, width: u32, shape: Shape) -> Option<Test> {
         Shape::Pointer | Shape::Float => None,
         Shape::Unknown if can_be_address(value) => None,
         Shape::Signed if value >> (bits - 1) == 1 => Some(Test::Negative),
+        // Hashes and flags have such values, too, but seldom where failing runs part from others.
+        Shape::Unsigned if width >= 4 && value >> (bits - 1) == 1 => Some(Test::Wrapped),
         _ => Some(Test::Is(value)),
     }
 }
@@ -179,5 +181,14 @@ mod tests {
         assert_eq!(tests(HEAP, 8, Shape::Unsigned), Some(Test::Is(HEAP)));
         assert_eq!(tests(7, 8, Shape::Unknown), Some(Test::Is(7)));
         assert_eq!(tests(0, 8, Shape::Unknown), Some(Test::Zero));
+    }
+
+    #[test]
+    fn what_is_below_zero_is_large_where_there_is_no_sign() {
+        let minus_two = |width, shape| tests(0_u64.wrapping_sub(2), width, shape);
+        assert_eq!(minus_two(8, Shape::Unsigned), Some(Test::Wrapped));
+        assert_eq!(minus_two(4, Shape::Unsigned), Some(Test::Wrapped));
+        assert_eq!(minus_two(4, Shape::Signed), Some(Test::Negative));
+        assert_eq!(minus_two(1, Shape::Unsigned), Some(Test::Is(0xfe)), "a character");
     }
 }
