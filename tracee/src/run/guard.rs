@@ -42,6 +42,8 @@ pub enum Seen {
 pub struct Guard {
     tracer: Tracer<Attached>,
     stops: u64,
+    /// Threads that were seen to be ended with their process, before the one that ends it was: they may come first.
+    ended_before: Vec<StoppedThread>,
 }
 
 /// How to look at a failure.
@@ -63,6 +65,7 @@ impl Guard {
         Ok(Self {
             tracer: Tracer::attach_to_end(pid)?,
             stops: 0,
+            ended_before: Vec::new(),
         })
     }
 
@@ -99,7 +102,10 @@ impl Guard {
                             return Ok(Some(Seen::Failed(Box::new(report))));
                         }
                     }
-                    None => self.go_on(&stop)?,
+                    None => {
+                        self.keep_if_ended(&stop, look);
+                        self.go_on(&stop)?;
+                    }
                 },
                 What::Exec { .. } => {
                     self.go_on(&stop)?;
@@ -145,6 +151,16 @@ impl Guard {
         (ends_the_process && look.fail_on.exit(status)).then_some(status)
     }
 
+    /// Keeps the stack of a thread that somebody else ends, where the one who does may be a failure.
+    fn keep_if_ended(&mut self, stop: &Stop, look: &Look<'_>) {
+        let registers = self.tracer.registers(stop.tid).ok();
+        let by_itself = registers.is_none_or(|registers| [EXIT, EXIT_GROUP].contains(&registers.orig_rax));
+        if look.fail_on.asks_for_exit() && !by_itself {
+            let thread = stacks::thread(&self.tracer, stop.pid, stop.tid);
+            self.ended_before.extend(thread);
+        }
+    }
+
     /// Takes the stacks of a process that ends by itself, and lets it end.
     fn look_at_exit(
         &mut self,
@@ -155,8 +171,9 @@ impl Guard {
         let pid = stop.pid;
         let ending = stacks::thread(&self.tracer, pid, stop.tid);
         let endings = self.endings(pid, stop.tid)?;
-        let threads = ending.into_iter().chain(endings.threads).collect();
-        let report = report(pid, threads, None, &endings.late, look);
+        let before = std::mem::take(&mut self.ended_before);
+        let threads = ending.into_iter().chain(before).chain(endings.threads);
+        let report = report(pid, threads.collect(), None, &endings.late, look);
         for tid in endings.held.into_iter().chain([stop.tid]) {
             self.stops += 1;
             self.tracer.resume(tid, Resume::Deliver)?;
