@@ -16,7 +16,7 @@ use crate::adapt::{Adapt, Ended, Next, Part, Stop};
 use crate::assemble::{Subject, assemble, representative};
 use crate::evidence::Evidence;
 use crate::predictor::Predictor;
-use crate::rank::{Ranked, Ranking, expected_writes, is_open, rank};
+use crate::rank::{Ranked, Ranking, expected_writes, is_open, rank, rival};
 use crate::reading::{self, Cataloguer, Reading};
 use crate::record::{RunEnd, RunRecord};
 use crate::run::{BranchId, LocationId, Run, StatementId};
@@ -272,16 +272,23 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         self.go_on(next);
     }
 
-    /// What the best explanation is about: it is watched in every run until it is known or refuted.
+    /// What the best explanation is about, and one that may be as good: it is watched in every run until it is known or refuted.
     fn promising(&self) -> Vec<Promising> {
-        let promising = self.ranked.first().filter(|best| best.explains);
-        promising.map_or_else(Vec::new, accesses)
+        let best = self.ranked.first().filter(|best| best.explains);
+        let rival = best.and_then(|best| rival(best, &self.open));
+        let rival = rival.filter(|_| !self.adapt.is_shared());
+        best.into_iter().chain(rival).flat_map(accesses).collect()
     }
 
     /// What may explain the failure, where hosts share the work: of what each of them sees little is compared by chance.
     fn uncompared(&self) -> Vec<Promising> {
-        let open = self.open.iter().filter(|_| self.adapt.is_shared());
+        let open = self.recurring().filter(|_| self.adapt.is_shared());
         open.take(MOST_OPEN).flat_map(accesses).collect()
+    }
+
+    /// What may explain the failure, and more than one failing run showed.
+    fn recurring(&self) -> impl Iterator<Item = &Ranked> {
+        self.open.iter().filter(|open| open.counts.failing_with > 1)
     }
 
     /// What decides at the branch where failing runs part from successful ones: it is watched before what is nearer to the failure.
@@ -425,12 +432,13 @@ impl<'p, 'a> Inquiry<'p, 'a> {
 
     fn adapt(&mut self, taken: &Taken, part: Part) {
         let length = u32::try_from(self.tracking.statements().len()).unwrap_or(u32::MAX);
+        let uncompared = self.recurring().next().is_some();
         let next = self.adapt.ended(Ended {
             failed: taken.is_failure(),
             here: *taken == Taken::Failed,
             part,
             ranked: &self.ranked,
-            uncompared: !self.open.is_empty(),
+            uncompared,
             slice_length: self.tracking.is_exhausted().then_some(length),
             watched: self.tracking.is_watched(),
             open: is_open(&self.evidence, &self.ranked),

@@ -627,3 +627,38 @@ fn who_dies_of_the_read_itself_never_sees_the_second_write() {
     runs.push(lab.success("m:W38=5 w:R76=5 m:W52=0"));
     assert_eq!(first(&mut lab, &runs), "WR 52 76");
 }
+
+/// A session's inbox is cleared (26) before a thread reads it (14). One failing run missed the write; the fill, which is cleared with it,
+/// was zero in all failing runs that were asked about it, and they are fewer.
+#[test]
+fn a_value_that_fewer_runs_were_asked_about_is_no_cause_beside_a_sure_explanation() {
+    let locations = [("inbox", Shape::Pointer), ("fill", Shape::Unsigned)];
+    let mut lab = Lab::new(&[('r', "reap"), ('s', "serve")], &locations);
+    let mut runs = vec![
+        lab.failure("r:W26=0 s:R14=0", 's', &[16]),
+        lab.failure("s:R11=0@fill s:R14=0", 's', &[16]),
+        lab.failure("r:W26=0 s:R11=0@fill s:R14=0", 's', &[16]),
+        lab.failure("r:W26=0 s:R11=0@fill s:R14=0", 's', &[16]),
+    ];
+    runs[0].watched.retain(|location| location.0 == 0);
+    for _ in 0..6 {
+        runs.push(lab.success("s:R11=7@fill s:R14=9 r:W26=0"));
+    }
+    assert_eq!(first(&mut lab, &runs), "WR 26 14");
+}
+
+/// Whoever draws (41) finds a left edge that was moved (33) and a right one (42) that was not. How far the other thread had come shows in
+/// what it read itself (30).
+#[test]
+fn what_another_thread_found_is_no_cause_beside_an_explanation() {
+    let locations = [("left", Shape::Signed), ("right", Shape::Signed)];
+    let mut lab = Lab::new(&[('f', "finger"), ('d', "draw")], &locations);
+    let mut runs = Vec::new();
+    for _ in 0..4 {
+        runs.push(lab.failure("f:R30=0 f:W33=9 d:R41=9 d:R42=5@right", 'd', &[50]));
+        runs.push(lab.success("f:R30=3 f:W33=9 f:W37=12@right d:R41=9 d:R42=12@right"));
+        runs.push(lab.success("d:R41=1 d:R42=5@right f:R30=3 f:W33=9 f:W37=12@right"));
+    }
+    runs.push(lab.success("f:R30=3 f:W33=9 d:R41=9 d:R42=5@right f:W37=12@right"));
+    assert_eq!(first(&mut lab, &runs), "WRR 33 41 42");
+}

@@ -1,0 +1,251 @@
+//! How a predictor stands among those that have the same F-measure, and whether it explains the failure.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use super::{Ranked, Showing, Standing, expected_writes};
+use crate::evidence::Evidence;
+use crate::predictor::{Actor, AtomicityPattern, Ending, OrderPattern, Predictor, Role, Test, When};
+use crate::run::{Catalogue, LocationId, Shape, StatementId};
+use crate::sketch::Why;
+use crate::statistics::Counts;
+
+pub(super) struct Judge<'a> {
+    catalogue: &'a Catalogue,
+    evidence: &'a Evidence,
+    failing: StatementId,
+    /// Reads that returned another thread's write in a successful run, with the kind of that thread.
+    returned: BTreeSet<(LocationId, Actor, Role)>,
+}
+
+/// [`Judge::returned`].
+fn returned(evidence: &Evidence) -> BTreeSet<(LocationId, Actor, Role)> {
+    let returned = evidence.predictors().filter_map(|predictor| match predictor {
+        Predictor::Order {
+            pattern: OrderPattern::Wr,
+            location,
+            first,
+            second,
+        } if evidence.counts(predictor).successful_with > 0 => {
+            Some((*location, second.clone(), first.role.clone()))
+        }
+        _ => None,
+    });
+    returned.collect()
+}
+
+impl<'a> Judge<'a> {
+    pub(super) fn new(catalogue: &'a Catalogue, evidence: &'a Evidence, failing: StatementId) -> Self {
+        Self {
+            catalogue,
+            evidence,
+            failing,
+            returned: returned(evidence),
+        }
+    }
+
+    pub(super) fn standing(&self, predictor: &Predictor) -> Option<Ranked> {
+        let counts = self.evidence.counts(predictor);
+        let number = matches!(
+            predictor,
+            Predictor::Value {
+                test: Test::Is(_),
+                ..
+            }
+        );
+        if counts.failing_with == 0 || number && counts.failing_with == 1 && counts.failing > 1 {
+            return None;
+        }
+        if let Predictor::Unwritten { location, read } = predictor
+            && self.expected_writes(*location, read).is_empty()
+        {
+            return None;
+        }
+        let explains = self.explains(predictor);
+        if matches!(predictor, Predictor::Torn { .. }) && !explains {
+            return None;
+        }
+        let length = match predictor {
+            // Of two locations only where one alone does not tell.
+            Predictor::Torn { .. }
+            | Predictor::Branch { .. }
+            | Predictor::Value { .. }
+            | Predictor::Unwritten { .. } => 1,
+            Predictor::Order { .. } => 2,
+            Predictor::Atomicity { .. } | Predictor::Unfinished { .. } => 3,
+            Predictor::Deadlock { waits, .. } => 2 * waits.len().max(2),
+        };
+        Some(Ranked {
+            predictor: self.evidence.completed(predictor),
+            counts,
+            explains,
+            standing: Standing {
+                class: self.class(predictor, explains),
+                length,
+                shows_in_values: self.shows_in_values(predictor, &counts),
+                events_after: self.evidence.events_after(predictor),
+            },
+        })
+    }
+
+    /// The two writes that a read came between, where every process died of it before the second: both are the same function's, one
+    /// after the other, and successful runs read before the first or what the second wrote.
+    pub(super) fn unfinished(&self, ranked: &Ranked) -> Option<Ranked> {
+        let Predictor::Order {
+            pattern: OrderPattern::Wr,
+            location,
+            first,
+            second: read,
+        } = &ranked.predictor
+        else {
+            return None;
+        };
+        let next = Actor {
+            statement: self.evidence.cut_off(*location, first, read)?,
+            role: first.role.clone(),
+        };
+        let info = |of: &Actor| self.catalogue.statements.get(of.statement.0 as usize);
+        let (one, other) = (info(first)?, info(&next)?);
+        let goes_on = one.function == other.function && one.pc < other.pc;
+        let both =
+            self.evidence.succeeded_with(*location, read, first) && self.returned(*location, &next, read);
+        (both && goes_on).then(|| Ranked {
+            predictor: Predictor::Unfinished {
+                location: *location,
+                first: first.clone(),
+                between: read.clone(),
+                second: next,
+            },
+            counts: ranked.counts,
+            explains: true,
+            standing: Standing {
+                class: 0,
+                length: 3,
+                ..ranked.standing
+            },
+        })
+    }
+
+    /// Rules 1 and 2.
+    fn class(&self, predictor: &Predictor, explains: bool) -> u8 {
+        let restates = |statement| self.restates(statement);
+        match predictor {
+            Predictor::Value {
+                test: Test::Is(_), ..
+            } => 7,
+            Predictor::Value { at, .. } if restates(at.statement) => 6,
+            Predictor::Value {
+                test: Test::NonZeroReadBy(_),
+                ..
+            } => 2,
+            Predictor::Value { .. } => 4,
+            Predictor::Branch { branch, .. } => {
+                let info = self.catalogue.branches.get(branch.0 as usize);
+                if info.is_some_and(|info| restates(info.statement)) {
+                    5
+                } else {
+                    3
+                }
+            }
+            _ if explains => 0,
+            _ => 1,
+        }
+    }
+
+    /// Whether a statement is the failing one, or decides on nothing but it.
+    fn restates(&self, statement: StatementId) -> bool {
+        let because = self
+            .catalogue
+            .statements
+            .get(statement.0 as usize)
+            .and_then(|info| info.because);
+        statement == self.failing
+            || because.is_some_and(|because| because.of == self.failing && because.why == Why::Control)
+    }
+
+    fn explains(&self, predictor: &Predictor) -> bool {
+        match predictor {
+            Predictor::Branch { .. } | Predictor::Value { .. } => false,
+            Predictor::Unwritten { .. } | Predictor::Unfinished { .. } => true,
+            // Why the last one waits may be another story.
+            Predictor::Deadlock { ending, .. } => *ending != Ending::Elsewhere,
+            Predictor::Torn {
+                changed,
+                kept,
+                write,
+                fresh,
+                stale,
+                ..
+            } => self.returned(*changed, write, fresh) && self.changes_both(*kept, write, stale),
+            Predictor::Order {
+                location,
+                first,
+                second,
+                ..
+            } => self.evidence.succeeded_with(*location, second, first),
+            Predictor::Atomicity {
+                location,
+                first,
+                between,
+                second,
+                pattern,
+            } => {
+                let begins_with_read = !matches!(pattern, AtomicityPattern::Wwr | AtomicityPattern::Wrw);
+                let before = self.returned(*location, between, first)
+                    || !begins_with_read && self.evidence.succeeded_with(*location, between, first);
+                before && self.evidence.succeeded_with(*location, second, between)
+            }
+        }
+    }
+
+    /// Whether a successful run had `read` return what `write` wrote.
+    fn returned(&self, location: LocationId, write: &Actor, read: &Actor) -> bool {
+        let wr = order(OrderPattern::Wr, location, write, read);
+        self.evidence.counts(&wr).successful_with > 0
+    }
+
+    /// Whether in a successful run a read returned what threads of the kind that makes a write had written.
+    fn changes_both(&self, location: LocationId, write: &Actor, read: &Actor) -> bool {
+        self.returned
+            .contains(&(location, read.clone(), write.role.clone()))
+    }
+
+    /// The other threads' writes that a read returns in successful runs.
+    fn expected_writes(&self, location: LocationId, read: &Actor) -> Vec<Actor> {
+        expected_writes(self.evidence, location, read)
+    }
+
+    /// Rule 4.
+    fn shows_in_values(&self, predictor: &Predictor, counts: &Counts) -> Showing {
+        let accesses = predictor.accesses();
+        let Some((actor, Some(location), _)) = accesses.last() else {
+            return Showing::Not;
+        };
+        let start = Predictor::Value {
+            at: (*actor).clone(),
+            location: *location,
+            test: Test::Zero,
+            when: When::Ever,
+        };
+        let shows = self
+            .evidence
+            .values_from(&start)
+            .filter(|value| matches!(value, Predictor::Value { when: When::Ever, .. }))
+            .any(|value| self.evidence.counts(value).compare_f(counts) != Ordering::Less);
+        let info = self.catalogue.locations.get(location.0 as usize);
+        match (shows, info.map(|info| info.shape)) {
+            (false, _) => Showing::Not,
+            (true, Some(Shape::Pointer)) => Showing::InPointer,
+            (true, _) => Showing::InNumber,
+        }
+    }
+}
+
+fn order(pattern: OrderPattern, location: LocationId, first: &Actor, second: &Actor) -> Predictor {
+    Predictor::Order {
+        pattern,
+        location,
+        first: first.clone(),
+        second: second.clone(),
+    }
+}

@@ -1,0 +1,112 @@
+//! What is no cause beside what explains the failure.
+
+use super::Ranked;
+use crate::evidence::Evidence;
+use crate::predictor::{Actor, Predictor};
+use crate::run::LocationId;
+use crate::statistics::Counts;
+
+/// The failing runs in which an explanation was that values do not come before, and its F-measure: three of four failing runs, and
+/// no other, have 94.
+const SURE: u64 = 3;
+const NEARLY_ALL: u32 = 90;
+
+/// Leaves out what follows from better predictors, or says too little beside them.
+pub(super) fn leave_out(ranked: &mut Vec<Ranked>, evidence: &Evidence) {
+    // That it failed is no reason, however badly the reasons do that there are.
+    let is_reason = |ranked: &Ranked| ranked.explains && ranked.counts.separate() && ranked.counts.convince();
+    if ranked.iter().any(|ranked| ranked.tells() || is_reason(ranked)) {
+        ranked.retain(Ranked::says_something);
+    }
+    let explained: Vec<(LocationId, Actor, u64)> = ranked
+        .iter()
+        .filter(|ranked| is_reason(ranked) && ranked.counts.successful_with == 0)
+        .flat_map(read_last)
+        .collect();
+    ranked.retain(|ranked| !explained.iter().any(|explained| is_symptom(ranked, explained)));
+    // What other threads than the failing one found in memory tells how far they were, and follows from what the threads did.
+    if ranked.iter().any(|ranked| is_reason(ranked) && ranked.tells()) {
+        ranked.retain(|ranked| match &ranked.predictor {
+            Predictor::Value { at, .. } => evidence.failed_in(&at.role),
+            _ => true,
+        });
+    }
+    // And where an explanation was in nearly all failing runs and in no other, a value that fewer runs were asked about is none.
+    let is_sure = |ranked: &Ranked| {
+        let Counts {
+            failing_with,
+            successful_with,
+            ..
+        } = ranked.counts;
+        is_reason(ranked)
+            && failing_with >= SURE
+            && successful_with == 0
+            && ranked.counts.f_at_least(NEARLY_ALL)
+    };
+    if ranked.iter().any(is_sure) {
+        ranked.retain(|ranked| !matches!(ranked.predictor, Predictor::Value { .. }));
+    }
+    let orders: Vec<(Predictor, Counts)> = ranked
+        .iter()
+        .filter(|ranked| ranked.explains && matches!(ranked.predictor, Predictor::Order { .. }))
+        .map(|ranked| (ranked.predictor.clone(), ranked.counts))
+        .collect();
+    ranked.retain(|ranked| ranked.explains || !orders.iter().any(|order| is_to_blame(order, ranked)));
+    // There are many pairs of locations: one that is in few runs is chance.
+    let is_torn = |ranked: &Ranked| matches!(ranked.predictor, Predictor::Torn { .. });
+    ranked.retain(|ranked| !is_torn(ranked) || ranked.counts.failing_with > 2 && ranked.counts.convince());
+    // Nor is a value or a branch anything that one failing run had, beside what many had.
+    if ranked
+        .iter()
+        .any(|ranked| ranked.says_something() && ranked.counts.convince())
+    {
+        ranked.retain(|ranked| ranked.explains || ranked.counts.convince());
+    }
+}
+
+/// What the last access of an interleaving reads, where and by whom, and in how many failing runs.
+fn read_last(ranked: &Ranked) -> Option<(LocationId, Actor, u64)> {
+    let accesses = ranked.predictor.accesses();
+    let (actor, location, kind) = accesses.last()?;
+    let reads = kind.is_some_and(|kind| kind.reads());
+    let read = ((*location)?, (*actor).clone(), ranked.counts.failing_with);
+    reads.then_some(read)
+}
+
+/// Whether a predictor only says what a read found that an explanation ends with: that follows from it, though more runs may show
+/// the value than the interleaving that led to it.
+fn is_symptom(ranked: &Ranked, (read, by, times): &(LocationId, Actor, u64)) -> bool {
+    let Predictor::Value { at, location, .. } = &ranked.predictor else {
+        return false;
+    };
+    (at, location) == (by, read) && times * 2 >= ranked.counts.failing_with
+}
+
+/// Whether an order that explains the failure is in a pattern that does not, and in as many failing runs: then the pair does not matter
+/// but the order does, though fewer runs may have been able to show the pair.
+fn is_to_blame((order, counts): &(Predictor, Counts), pattern: &Ranked) -> bool {
+    let Predictor::Order {
+        location,
+        first,
+        second,
+        ..
+    } = order
+    else {
+        return false;
+    };
+    let Predictor::Atomicity {
+        location: same,
+        first: a,
+        between: b,
+        second: c,
+        ..
+    } = &pattern.predictor
+    else {
+        return false;
+    };
+    let inside = [(a, b), (b, c)].contains(&(first, second));
+    location == same
+        && inside
+        && counts.failing_with >= pattern.counts.failing_with
+        && counts.successful_with <= pattern.counts.successful_with
+}
