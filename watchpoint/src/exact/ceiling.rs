@@ -65,6 +65,8 @@ struct Stops {
     idle: u32,
     moves: u32,
     steps: u32,
+    /// It was said that it is given up because of these.
+    left: bool,
     /// Where each thread came by last.
     last: BTreeMap<Tid, RunAddr>,
 }
@@ -125,7 +127,8 @@ impl Ceiling {
             let steps = last.is_some_and(|last| last.0.abs_diff(at.0) <= LONGEST_STEP);
             stops.steps = stops.steps.saturating_add(u32::from(steps));
         }
-        if !known && (stops.steps == MOST_STEPS || stops.moves == MOST_MOVES) {
+        let too_far = stops.steps >= MOST_STEPS || stops.moves >= MOST_MOVES;
+        if too_far && !std::mem::replace(&mut stops.left, true) {
             Verdict::TooMuch
         } else if known && stops.idle == MOST_IDLE {
             Verdict::EnoughProbes
