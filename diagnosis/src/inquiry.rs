@@ -505,7 +505,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
     /// What is known now.
     #[must_use]
     pub fn sketch(&self) -> Sketch {
-        let catalogue = self.catalogue.catalogue();
+        let catalogue = &*self.catalogue.with_globals();
         // The run that is shown should fail where the sketch says that it did.
         let here = |run: &&Run| run.failed.is_some_and(|failed| failed.statement == self.failing);
         let shown = representative(catalogue, &self.ranked, self.failing_runs.iter().filter(here));

@@ -1,6 +1,8 @@
 //! Numbers for what the runs of a bug have in common.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use program::code::{InstrIx, Target};
 use program::expression::Shape as TypeShape;
@@ -8,6 +10,8 @@ use program::naming::{AccessName, Namer, name_in_callee};
 use program::values::{Gpr, PlacedAccess, Values};
 use program::{Attribution, LinkAddr, ModuleId, Pc, Program, Statement, StatementKey, is_library_path};
 
+use super::globals::Globals;
+use crate::fixed::Place;
 use crate::record::WatchedRecord;
 use crate::run::{
     Because, BranchId, BranchInfo, Catalogue, LocationId, LocationInfo, Shape, SlicePlace, StatementId,
@@ -26,6 +30,7 @@ pub struct Cataloguer {
     branches: HashMap<Pc, BranchId>,
     /// Accesses that were asked for a location's name.
     tried: HashSet<(LocationId, Pc)>,
+    globals: Globals,
 }
 
 impl Cataloguer {
@@ -33,6 +38,36 @@ impl Cataloguer {
     #[must_use]
     pub fn catalogue(&self) -> &Catalogue {
         &self.catalogue
+    }
+
+    /// The same with the names of globals, for people: numbers go by what code calls them.
+    #[must_use]
+    pub fn with_globals(&self) -> Cow<'_, Catalogue> {
+        let other = |&(location, name): &(LocationId, &Arc<str>)| {
+            let info = self.catalogue.locations.get(location.0 as usize);
+            info.is_some_and(|info| info.variable.as_ref() != Some(name))
+        };
+        let mut named = Cow::Borrowed(&self.catalogue);
+        for (location, name) in self.globals.names().filter(other) {
+            if let Some(info) = named.to_mut().locations.get_mut(location.0 as usize) {
+                info.variable = Some(Arc::clone(name));
+            }
+        }
+        named
+    }
+
+    /// A run had a location in a place of a file's data, or elsewhere.
+    pub(crate) fn was_at(
+        &mut self,
+        location: LocationId,
+        place: Option<Place>,
+        access: Pc,
+        program: &Program<'_>,
+    ) {
+        let info = self.catalogue.locations.get(location.0 as usize);
+        if let Some(width) = info.map(|info| info.width) {
+            self.globals.was_at(location, place, access, width, program);
+        }
     }
 
     /// The number of a statement.
@@ -296,7 +331,7 @@ fn fixed_name(pc: Pc, watched: &WatchedRecord, program: &Program<'_>) -> Option<
 }
 
 /// The name of a variable that is always at one place: everybody who is passed a pointer to it calls it otherwise.
-fn global_name(pc: Pc, addr: LinkAddr, width: u32, program: &Program<'_>) -> Option<AccessName> {
+pub(super) fn global_name(pc: Pc, addr: LinkAddr, width: u32, program: &Program<'_>) -> Option<AccessName> {
     with_namer(pc, program, |namer, ix, _| namer.name_static(ix, addr, width))
 }
 

@@ -7,6 +7,7 @@
 
 mod catalogue;
 mod flow;
+mod globals;
 mod late;
 mod places;
 mod roles;
@@ -18,6 +19,7 @@ use failure::report::Kind;
 use program::{FunctionRef, Pc, Program, RunAddr};
 use slicer::threads::ThreadModel;
 
+use crate::fixed;
 use crate::record::{HitRecord, RunEnd, RunRecord};
 use crate::run::{Access, AccessKind, Event, Failed, Gap, LocationId, Run, StatementId, What};
 pub use catalogue::Cataloguer;
@@ -63,6 +65,7 @@ pub fn read(
     let mut library = BTreeSet::new();
     let mut last: Option<&HitRecord> = None;
     let mut of_locks: HashMap<(RunAddr, &[RunAddr]), bool> = HashMap::new();
+    let mut seen: BTreeSet<(LocationId, RunAddr)> = BTreeSet::new();
     for hit in &record.hits {
         // One access to bytes that are watched for two reasons is still one access.
         let same = |other: &&HitRecord| {
@@ -92,6 +95,10 @@ pub fn read(
             continue;
         };
         catalogue.name_by(location, program.instruction_at(pc).unwrap_or(pc), program);
+        if seen.insert((location, hit.addr)) {
+            let at = fixed::place(record, hit.addr, program);
+            catalogue.was_at(location, at, program.instruction_at(pc).unwrap_or(pc), program);
+        }
         let kind = hit.access.unwrap_or_else(|| kind_by_values(hit));
         if kind.writes() {
             writers.insert(program.instruction_at(pc).unwrap_or(pc));
