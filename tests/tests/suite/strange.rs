@@ -461,3 +461,23 @@ fn without_sources_and_without_debug_information() {
     let pc = &stripped["failure"]["statement"]["pc"];
     assert!(pc.as_str().unwrap().starts_with("0x"), "{pc}");
 }
+
+/// The object that matters is another one in every run, and was written before anybody could know which.
+#[test]
+fn a_write_to_one_of_many_objects() {
+    let program = Strange::of("pool.c");
+    program.compile(&["gcc", "-g", "-O0"], &["pool.c"], "pool");
+    let sketch = compared_with(3, &["--", &program.file("pool")]);
+    assert_root(&sketch, &[("main", program.line("/* set */"), "W")]);
+    assert_eq!(sketch["predictors"][0]["kind"], "value", "{sketch}");
+}
+
+/// Without optimisation the accesses to a smart pointer are made by a chain of the library's functions.
+#[test]
+fn a_race_over_a_smart_pointer() {
+    let program = Strange::of("owner.cc");
+    program.compile(&["g++", "-g", "-O0", "-pthread"], &["owner.cc"], "owner");
+    let sketch = compared_with(3, &["--", &program.file("owner")]);
+    let (reset, read) = (program.line("// reset"), program.line("// read"));
+    assert_root(&sketch, &[("main", reset, "W"), ("respond", read, "R")]);
+}
