@@ -2,7 +2,7 @@
 
 use super::Ranked;
 use crate::evidence::Evidence;
-use crate::predictor::{Actor, Predictor};
+use crate::predictor::{Actor, Predictor, Test};
 use crate::run::LocationId;
 use crate::statistics::Counts;
 
@@ -46,6 +46,13 @@ pub(super) fn leave_out(ranked: &mut Vec<Ranked>, evidence: &Evidence) {
     if ranked.iter().any(is_sure) {
         ranked.retain(|ranked| !matches!(ranked.predictor, Predictor::Value { .. }));
     }
+    // What was read by whom is said once, where it was never zero.
+    let never_zero: Vec<Ranked> = ranked
+        .iter()
+        .filter(|ranked| is_not_zero(ranked))
+        .cloned()
+        .collect();
+    ranked.retain(|ranked| !never_zero.iter().any(|other| is_said_by(other, ranked)));
     let orders: Vec<(Predictor, Counts)> = ranked
         .iter()
         .filter(|ranked| ranked.explains && matches!(ranked.predictor, Predictor::Order { .. }))
@@ -62,6 +69,38 @@ pub(super) fn leave_out(ranked: &mut Vec<Ranked>, evidence: &Evidence) {
     {
         ranked.retain(|ranked| ranked.explains || ranked.counts.convince());
     }
+}
+
+fn is_not_zero(ranked: &Ranked) -> bool {
+    matches!(
+        ranked.predictor,
+        Predictor::Value {
+            test: Test::NonZeroReadBy(_),
+            ..
+        }
+    )
+}
+
+/// Whether the same runs show that a read returned a write, and that it returned something else than zero.
+fn is_said_by(not_zero: &Ranked, ranked: &Ranked) -> bool {
+    let (
+        Predictor::Value {
+            at,
+            location,
+            test: Test::NonZeroReadBy(read),
+            ..
+        },
+        Predictor::Value {
+            at: by,
+            location: of,
+            test: Test::ReadBy(same),
+            ..
+        },
+    ) = (&not_zero.predictor, &ranked.predictor)
+    else {
+        return false;
+    };
+    (at, location, read, not_zero.counts) == (by, of, same, ranked.counts)
 }
 
 /// What the last access of an interleaving reads, where and by whom, and in how many failing runs.

@@ -21,7 +21,7 @@ use slicer::threads::ThreadModel;
 
 use crate::fixed;
 use crate::record::{HitRecord, RunEnd, RunRecord};
-use crate::run::{Access, AccessKind, Event, Failed, Gap, LocationId, Run, StatementId, What};
+use crate::run::{Access, AccessKind, Event, Failed, Gap, LocationId, Run, StatementId, ThreadIx, What};
 pub use catalogue::Cataloguer;
 pub(crate) use catalogue::{access_name, module_named, name_at};
 pub(crate) use places::Places;
@@ -184,17 +184,20 @@ fn with_flow(
         return accesses;
     }
     let mut keyed: Vec<(u64, Event)> = Vec::with_capacity(accesses.len());
+    let mut made: BTreeMap<ThreadIx, Vec<(u64, StatementId)>> = BTreeMap::new();
     // Accesses come in their order, which times alone need not have.
     let mut latest = 0;
     for event in accesses {
         latest = latest.max(event.time_ns.unwrap_or(latest));
+        made.entry(event.thread)
+            .or_default()
+            .push((latest, event.statement));
         keyed.push((latest, event));
     }
     for (tid, steps) in flows {
         let thread = threads.of(tid);
-        let mut latest = 0;
-        for step in steps {
-            latest = latest.max(step.time_ns.unwrap_or(latest));
+        let times = step_times(&steps, made.get(&thread).map_or(&[][..], Vec::as_slice));
+        for (step, time) in steps.into_iter().zip(times) {
             let event = Event {
                 thread,
                 statement: step.statement,
@@ -202,11 +205,42 @@ fn with_flow(
                 uncertain: step.time_ns.is_none(),
                 what: step.what,
             };
-            keyed.push((latest, event));
+            keyed.push((time, event));
         }
     }
     keyed.sort_by_key(|(time, _)| *time);
     keyed.into_iter().map(|(_, event)| event).collect()
+}
+
+/// When a thread's steps were, among its accesses. A trace has the time of branches, and whatever was done on the way to one has its
+/// time: what stands before the statement of an access on that way came before the access.
+fn step_times(steps: &[flow::FlowStep], accesses: &[(u64, StatementId)]) -> Vec<u64> {
+    let mut latest = 0;
+    let mut times: Vec<u64> = steps
+        .iter()
+        .map(|step| {
+            latest = latest.max(step.time_ns.unwrap_or(latest));
+            latest
+        })
+        .collect();
+    for &(time, statement) in accesses {
+        let first = times.partition_point(|&step| step <= time);
+        let Some(&branch) = times.get(first) else { continue };
+        let way = times
+            .iter()
+            .skip(first)
+            .take_while(|&&step| step == branch)
+            .count();
+        let way = first..first + way;
+        let here = steps.get(way.clone()).unwrap_or_default();
+        if let Some(before) = here.iter().position(|step| step.statement == statement) {
+            let last = first.checked_sub(1).and_then(|last| times.get(last));
+            let before_it = time.saturating_sub(1).max(last.copied().unwrap_or(0));
+            let earlier = times.get_mut(first..first + before).unwrap_or_default();
+            earlier.fill(before_it);
+        }
+    }
+    times
 }
 
 fn is_given_up(record: &RunRecord, location: usize) -> bool {
@@ -238,4 +272,32 @@ fn unattributed(record: &RunRecord, places: &Places<'_, '_, '_>) -> Option<Strin
     let nowhere = |hit: &&HitRecord| !places.is_mapped(hit.pc);
     let count = record.hits.iter().filter(nowhere).count();
     (count > 0).then(|| format!("{count} accesses were not seen where they were made"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(of: &[(u32, u64)]) -> Vec<flow::FlowStep> {
+        let step = |&(statement, time)| flow::FlowStep {
+            time_ns: Some(time),
+            statement: StatementId(statement),
+            what: What::Executed,
+        };
+        of.iter().map(step).collect()
+    }
+
+    #[test]
+    fn what_stands_before_an_access_came_before_it() {
+        let steps = steps(&[(1, 10), (54, 50), (56, 50), (57, 50), (60, 70)]);
+        let times = |accesses: &[(u64, u32)]| {
+            let accesses = accesses.iter().map(|&(time, at)| (time, StatementId(at)));
+            step_times(&steps, &accesses.collect::<Vec<_>>())
+        };
+        assert_eq!(times(&[]), [10, 50, 50, 50, 70]);
+        assert_eq!(times(&[(30, 56)]), [10, 29, 50, 50, 70]);
+        assert_eq!(times(&[(30, 56), (40, 57)]), [10, 29, 39, 50, 70]);
+        assert_eq!(times(&[(30, 99)]), [10, 50, 50, 50, 70], "not on the way");
+        assert_eq!(times(&[(90, 60)]), [10, 50, 50, 50, 70], "after the last branch");
+    }
 }
