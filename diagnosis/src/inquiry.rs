@@ -16,6 +16,7 @@ use crate::adapt::{Adapt, Ended, Next, Part, Stop};
 use crate::assemble::{Subject, assemble, representative};
 use crate::evidence::Evidence;
 use crate::predictor::Predictor;
+use crate::predictor::extract::locate;
 use crate::rank::{Ranked, Ranking, expected_writes, is_open, rank, rival};
 use crate::reading::{self, Cataloguer, Reading};
 use crate::record::{RunEnd, RunRecord};
@@ -506,11 +507,16 @@ impl<'p, 'a> Inquiry<'p, 'a> {
     #[must_use]
     pub fn sketch(&self) -> Sketch {
         let catalogue = &*self.catalogue.with_globals();
-        // The run that is shown should fail where the sketch says that it did.
+        // The run that is shown should have what the sketch says first, and fail where the first one did.
         let here = |run: &&Run| run.failed.is_some_and(|failed| failed.statement == self.failing);
-        let shown = representative(catalogue, &self.ranked, self.failing_runs.iter().filter(here));
-        let run = shown.or_else(|| representative(catalogue, &self.ranked, &self.failing_runs));
-        // Where none does, the sketch says what the run that is shown ended in.
+        let best = self.ranked.first().map(|best| &best.predictor);
+        let shows = |run: &&Run| best.is_none_or(|best| locate(catalogue, run, best).is_some());
+        let runs = || self.failing_runs.iter();
+        let shown = representative(catalogue, &self.ranked, runs().filter(here).filter(shows))
+            .or_else(|| representative(catalogue, &self.ranked, runs().filter(shows)))
+            .or_else(|| representative(catalogue, &self.ranked, runs().filter(here)));
+        let run = shown.or_else(|| representative(catalogue, &self.ranked, runs()));
+        // Where it failed elsewhere, the sketch says where that was.
         let failing = run.and_then(|run| run.failed.as_ref());
         let failing = failing.map_or(self.failing, |failed| failed.statement);
         let other = self.elsewhere.at(failing).filter(|_| failing != self.failing);
