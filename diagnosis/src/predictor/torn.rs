@@ -19,6 +19,8 @@ struct Read {
     location: LocationId,
     touch: Touch,
     returned: Option<Touch>,
+    /// That was the first one there.
+    initial: bool,
 }
 
 /// Finds them.
@@ -28,14 +30,16 @@ pub(crate) fn find(touches: &BTreeMap<(LocationId, u64), Vec<Touch>>, roles: &[u
         .flat_map(|((location, addr), list)| list.iter().map(move |touch| (*location, *addr, *touch)));
     let mut all: Vec<(LocationId, u64, Touch)> = all.collect();
     all.sort_by_key(|(_, _, touch)| touch.event);
-    let mut written: HashMap<u64, Touch> = HashMap::new();
+    let mut written: HashMap<u64, (Touch, bool)> = HashMap::new();
     let mut recent: HashMap<ThreadIx, Vec<Read>> = HashMap::new();
     for (location, addr, touch) in all {
         if touch.kind.reads() {
+            let last = written.get(&addr).copied();
             let read = Read {
                 location,
                 touch,
-                returned: written.get(&addr).copied(),
+                returned: last.map(|(write, _)| write),
+                initial: last.is_some_and(|(_, initial)| initial),
             };
             let before = recent.entry(touch.thread).or_default();
             before.retain(|other| other.location != location);
@@ -49,7 +53,8 @@ pub(crate) fn find(touches: &BTreeMap<(LocationId, u64), Vec<Touch>>, roles: &[u
             }
         }
         if touch.kind.writes() {
-            written.insert(addr, touch);
+            let initial = !written.contains_key(&addr);
+            written.insert(addr, (touch, initial));
         }
     }
 }
@@ -60,6 +65,11 @@ fn pair(fresh: &Read, stale: &Read, roles: &[u16], out: &mut impl Found) {
         return;
     };
     if stale.returned.is_some_and(|older| older.event > write.event) {
+        return;
+    }
+    // Where both are as one statement made them in the beginning, nobody has changed anything.
+    let same = |older: Touch| (older.thread, older.statement) == (write.thread, write.statement);
+    if fresh.initial && stale.initial && stale.returned.is_some_and(same) {
         return;
     }
     let actor = |touch: &Touch| Actor {

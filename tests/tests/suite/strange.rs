@@ -465,9 +465,9 @@ fn without_sources_and_without_debug_information() {
 /// The object that matters is another one in every run, and was written before anybody could know which.
 #[test]
 fn a_write_to_one_of_many_objects() {
-    let program = Strange::of("pool.c");
-    program.compile(&["gcc", "-g", "-O0"], &["pool.c"], "pool");
-    let sketch = compared_with(3, &["--", &program.file("pool")]);
+    let program = Strange::of("buffers.c");
+    program.compile(&["gcc", "-g", "-O0"], &["buffers.c"], "buffers");
+    let sketch = compared_with(3, &["--", &program.file("buffers")]);
     assert_root(&sketch, &[("main", program.line("/* set */"), "W")]);
     assert_eq!(sketch["predictors"][0]["kind"], "value", "{sketch}");
 }
