@@ -364,3 +364,24 @@ fn long_runs_are_read_in_one_pass() {
     let observation = observe(&catalogue(), &run_of(&list));
     assert!(observation.held.len() < 2_000, "{}", observation.held.len());
 }
+
+/// What one statement made in the beginning (75) is whole, whoever reads both halves of it (40) first.
+#[test]
+fn what_was_made_at_once_is_no_half_of_a_change() {
+    let locations = [("bank", Shape::Signed), ("total", Shape::Signed)];
+    let mut lab = Lab::new(&[('m', "main"), ('b', "banker")], &locations);
+    let mut is_torn = |text| {
+        let run = lab.success(text);
+        let held = observe(&lab.catalogue, &run).held;
+        held.keys().any(|predictor| predictor.pattern() == Some("WRR"))
+    };
+    assert!(!is_torn("m:W75=0 m:W75=0@total b:R40=0 b:R40=0@total"));
+    assert!(
+        is_torn("m:W75=0 m:W75=0@total m:W75=5 b:R40=5 b:R40=0@total"),
+        "made anew by half"
+    );
+    assert!(
+        is_torn("m:W75=0 m:W76=5@total b:R40=0 b:R40=5@total"),
+        "two statements"
+    );
+}

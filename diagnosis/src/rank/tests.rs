@@ -662,21 +662,3 @@ fn what_another_thread_found_is_no_cause_beside_an_explanation() {
     runs.push(lab.success("f:R30=3 f:W33=9 d:R41=9 d:R42=5@right f:W37=12@right"));
     assert_eq!(first(&mut lab, &runs), "WRR 33 41 42");
 }
-
-/// What one statement made in the beginning (75) is whole, whoever reads both halves of it (40) first.
-#[test]
-fn what_was_made_at_once_is_no_half_of_a_change() {
-    let locations = [("bank", Shape::Signed), ("total", Shape::Signed)];
-    let mut lab = Lab::new(&[('m', "main"), ('b', "banker"), ('c', "cashier")], &locations);
-    let runs: Vec<_> = (0..4)
-        .flat_map(|_| {
-            [
-                lab.failure("m:W75=0 m:W75=0@total b:R40=0 b:R40=0@total", 'm', &[80]),
-                lab.success("m:W75=0 m:W75=0@total c:W50=5@total b:R40=0 b:R40=5@total"),
-            ]
-        })
-        .collect();
-    let (_, ranked) = lab.rank(&runs);
-    let torn = |ranked: &crate::rank::Ranked| ranked.predictor.pattern() == Some("WRR");
-    assert!(!ranked.iter().any(torn), "{ranked:?}");
-}
