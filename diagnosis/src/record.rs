@@ -121,7 +121,8 @@ pub struct WatchedRecord {
     /// It was touched so often that it was given up before the run ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub given_up: bool,
-    /// Every statement that stores to it had a probe: no such write was missed, though other accesses may have been.
+    /// The statements that were found to store to it had probes: such a write was not missed, though one by `memcpy` or another access
+    /// may have been.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stores: bool,
     /// In how many places it was found: for most of them a thread had to be stopped.

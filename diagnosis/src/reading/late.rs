@@ -6,7 +6,7 @@ use crate::record::WatchedRecord;
 use crate::run::{Event, LocationId, What};
 
 /// The locations that were found late, wherever they were. Who finds one early knows one object from its beginning: of several,
-/// a register comes late to all but one. Where all stores have probes, what was written before is known all the same.
+/// a register comes late to all but one. Where the stores that were found have probes, what was written before is taken to be known.
 pub(super) fn late(watched: &[(&WatchedRecord, &LocationId)], events: &[Event]) -> BTreeSet<LocationId> {
     let unknown = |watched: &WatchedRecord| watched.late && !watched.stores;
     let (late, early): (Vec<_>, Vec<_>) = watched.iter().partition(|(watched, _)| unknown(watched));
