@@ -135,7 +135,7 @@ fn a_program_at_a_probe_sees_all_threads_of_the_process() {
             process.step.0.abs_diff(returns_to) < 4096,
             "{returns_to:#x} is in the caller"
         );
-        assert!(hit.value_at(process.watched).is_some());
+        assert_eq!(hit.value_at(process.watched), None, "nobody asked for it");
     }
     drop(probe);
     process.run();
@@ -225,12 +225,13 @@ fn returns_are_seen_after_the_function() {
     }
     let mut process = built.start(3, 10);
     let mut ring = HitRing::new(RING, 8).unwrap();
-    let watched = Location {
-        addr: process.watched,
+    let reads = [ProbeRead {
+        base: Some(Register::Rsp),
+        index: None,
+        offset: 0,
         len: 4,
-    };
-    ring.set_location(0, Some(watched)).unwrap();
-    let program = HitProgram::for_probes(&ring, 0, &[]).unwrap();
+    }];
+    let program = HitProgram::for_probes(&ring, 0, &reads).unwrap();
     let target = ProbeTarget::Thread(process.tid());
     let _probe = probe_step(
         &built,

@@ -91,6 +91,11 @@ pub struct Probe {
 }
 
 impl Probe {
+    /// The instruction in a process, if its file is mapped.
+    pub(crate) fn in_process(&self, modules: &ModuleMap) -> Option<RunAddr> {
+        static_address(self.module.as_deref(), self.addr, modules)
+    }
+
     /// The location of a spec that a thread's registers tell at this place. What a thread comes by in its own frames is its
     /// own: what it shares with others is found where it is given to them, or in their hands.
     pub(crate) fn locate(&self, spec: &WatchSpec, registers: &Registers) -> Option<Location> {

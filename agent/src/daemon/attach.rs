@@ -144,11 +144,12 @@ impl<'a> Watched<'a> {
     /// Watches until the window is over, within what it may cost.
     fn observe(&mut self, observing: &mut Observing<'_>, started: Instant, events: &mut Events) {
         let config = &self.agent.config;
-        let threads = Process::new(self.pid)
-            .threads()
-            .map_or(1, |threads| threads.len());
         let cost = std::mem::take(&mut self.cost);
-        let mut budget = Budget::new(config.ceiling, config.window, threads, cost);
+        let mut budget = Budget::new(config.ceiling, config.window, cost);
+        let worked = || Process::new(self.pid).time_on_processors().unwrap_or_default();
+        let worked_before = worked();
+        // A program that works on several processors at once has more time to be slowed down in than goes by.
+        let passed = || started.elapsed().max(worked().saturating_sub(worked_before));
         let stops_before = self.guard.stops();
         let mut failed_at = None;
         let mut over = false;
@@ -164,14 +165,14 @@ impl<'a> Watched<'a> {
                 over = self.is_over(started, events);
             }
             let stops = self.guard.stops().saturating_sub(stops_before);
-            observing.keep_below(&mut budget, started.elapsed(), stops);
+            observing.keep_below(&mut budget, passed(), stops);
         }
         // If memory cannot be watched to its end, the window still has one.
         while events.failed.is_none() && !self.is_over(started, events) {
             self.listen(TICK, events);
         }
         let stops = self.guard.stops().saturating_sub(stops_before);
-        self.cost = observing.settle(budget, started.elapsed(), stops);
+        self.cost = observing.settle(budget, passed(), stops);
     }
 
     fn is_over(&self, started: Instant, events: &Events) -> bool {

@@ -33,8 +33,6 @@ const MOST_HITS: u64 = 100_000;
 pub(super) struct Budget {
     ceiling: Ceiling,
     window: Duration,
-    /// What can run at the same time.
-    width: u32,
     cost: TrapCost,
     /// Traps at the last look, by location.
     before: BTreeMap<usize, u64>,
@@ -63,13 +61,11 @@ pub(super) enum Remedy {
 }
 
 impl Budget {
-    /// For a window of a program with so many threads.
-    pub(super) fn new(ceiling: Ceiling, window: Duration, threads: usize, cost: TrapCost) -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    /// For a window.
+    pub(super) fn new(ceiling: Ceiling, window: Duration, cost: TrapCost) -> Self {
         Self {
             ceiling,
             window,
-            width: u32::try_from(threads.clamp(1, processors)).unwrap_or(1),
             cost,
             before: BTreeMap::new(),
         }
@@ -88,15 +84,14 @@ impl Budget {
     }
 
     /// What may have been spent by now.
-    fn allowed(&self, elapsed: Duration) -> Duration {
-        let time = (elapsed + self.window / CREDIT) * self.width;
-        time.mul_f64(f64::from(self.ceiling.0) / 1e6)
+    fn allowed(&self, passed: Duration) -> Duration {
+        (passed + self.window / CREDIT).mul_f64(f64::from(self.ceiling.0) / 1e6)
     }
 
-    /// What is to be done. As much again as since the last look may come before the next one: the ceiling is not to be passed then.
+    /// What is to be done after so much of the program's time. As much again as since the last look may come before the next one: the ceiling is not to be passed then.
     pub(super) fn look(
         &mut self,
-        elapsed: Duration,
+        passed: Duration,
         spent: &Spent,
         locations: usize,
         off: &[usize],
@@ -111,7 +106,7 @@ impl Budget {
         let mut more: u64 = since.iter().map(|(_, traps)| traps).sum();
         let fits = |more: u64| {
             let expected = self.spent(all.saturating_add(more), spent.stops, spent.own);
-            expected <= self.allowed(elapsed) && all < MOST_HITS
+            expected <= self.allowed(passed) && all < MOST_HITS
         };
         if more == 0 || fits(more) {
             return Remedy::None;
@@ -155,10 +150,10 @@ impl Budget {
     }
 
     /// What is known of the cost, for the next window; and what was spent, in millionths of the time.
-    pub(super) fn finish(self, elapsed: Duration, spent: &Spent) -> (TrapCost, u64) {
+    pub(super) fn finish(self, passed: Duration, spent: &Spent) -> (TrapCost, u64) {
         let traps = spent.traps.values().sum();
         let spent = self.spent(traps, spent.stops, spent.own).as_nanos();
-        let time = elapsed.as_nanos().saturating_mul(u128::from(self.width)).max(1);
+        let time = passed.as_nanos().max(1);
         let share = u64::try_from(spent.saturating_mul(1_000_000) / time).unwrap_or(u64::MAX);
         (self.cost, share)
     }
@@ -206,7 +201,6 @@ mod tests {
         Budget {
             ceiling: Ceiling(10_000),
             window: WINDOW,
-            width: 1,
             cost: TrapCost::default(),
             before: BTreeMap::new(),
         }

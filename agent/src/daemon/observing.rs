@@ -105,9 +105,9 @@ impl<'f> Observing<'f> {
     }
 
     /// Turns off what would cost too much.
-    pub(super) fn keep_below(&mut self, budget: &mut Budget, elapsed: Duration, stops: u64) {
+    pub(super) fn keep_below(&mut self, budget: &mut Budget, passed: Duration, stops: u64) {
         let spent = self.spent(stops);
-        match budget.look(elapsed, &spent, self.locations.len(), &self.off) {
+        match budget.look(passed, &spent, self.locations.len(), &self.off) {
             Remedy::None => (),
             Remedy::TurnOff(locations) => {
                 tracing::info!(pid = %self.pid, ?locations, "touched too often: turned off");
@@ -139,9 +139,9 @@ impl<'f> Observing<'f> {
     }
 
     /// The window is over: notes what it cost. Gives what was learnt about that.
-    pub(super) fn settle(&mut self, budget: Budget, elapsed: Duration, stops: u64) -> TrapCost {
+    pub(super) fn settle(&mut self, budget: Budget, passed: Duration, stops: u64) -> TrapCost {
         let spent = self.spent(stops);
-        let (cost, share) = budget.finish(elapsed, &spent);
+        let (cost, share) = budget.finish(passed, &spent);
         self.share = share;
         tracing::debug!(pid = %self.pid, hits = self.hits.len(), share, "observed");
         cost

@@ -74,8 +74,8 @@ impl HitProgram {
         program.map(Self)
     }
 
-    /// For probes ([`crate::perf::Uprobe`]). The first slots read what the probe asks for, the others the
-    /// ring's locations.
+    /// For probes ([`crate::perf::Uprobe`]), which read nothing but what is told here: watched memory that the kernel
+    /// reads for a probe is a trap of its own.
     ///
     /// # Errors
     /// When it is not permitted, or a read is too long.
@@ -89,7 +89,7 @@ impl HitProgram {
         Program::load(kind, &code).map(Self)
     }
 
-    /// For many probes ([`super::ManyProbes`]), which read nothing but what is told here.
+    /// For many probes ([`super::ManyProbes`]), as for single ones.
     ///
     /// # Errors
     /// When it is not permitted, or the kernel has no such probes, or a read is too long.
@@ -165,8 +165,8 @@ fn code(
     let mut out = Assembler::label();
     let mut full = Assembler::label();
     let (fd, _) = ring.ring();
-    // Many probes are hit often: what they do not ask for is left out.
-    let lean = kind == ProgramKind::ManyProbes;
+    // Probes are hit often, and while watched memory is armed: what they do not ask for is left out.
+    let lean = kind != ProgramKind::PerfEvent;
     let slots = if lean { reads.len() } else { LOCATIONS };
     code.mov(CONTEXT, Reg::R1);
     code.map_value(CONTROL, ring.control());

@@ -11,7 +11,7 @@ use super::error::PerfError;
 use super::event::{Event, Whose, attributes, explain};
 use super::record::{Origin, Record, parse};
 use super::ring::Ring;
-use crate::Tid;
+use crate::{Tid, monotonic_ns};
 
 /// The rings of all processors. Events send their records here; see [`super::Delivery::Ring`].
 #[derive(Debug)]
@@ -126,7 +126,7 @@ impl Rings {
     /// Reads what is there, in order of time. The newest records are held back until the next reading: one of
     /// another processor that is older may still be on its way.
     pub fn read(&mut self) -> Vec<Stamped> {
-        let now = monotonic();
+        let now = monotonic_ns();
         self.fetch();
         let limit = std::mem::replace(&mut self.complete, now);
         let ready = self.held.partition_point(|record| record.origin.time < limit);
@@ -171,16 +171,6 @@ pub(crate) fn poll(fds: &mut [libc::pollfd], timeout: Duration) -> io::Result<()
         return Err(error);
     }
     Ok(())
-}
-
-fn monotonic() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the pointer is to a live timespec. The monotonic clock always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    (time.tv_sec as u64) * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// The processors that are online, by number.

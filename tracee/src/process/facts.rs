@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::error::ProcessError;
 use super::status::Status;
+use crate::clock;
 use crate::ids::{Pid, Tid};
 
 /// A process that is looked at.
@@ -98,6 +99,12 @@ impl Process {
         let text = fs::read_to_string(self.path(&format!("task/{tid}/schedstat"))).ok()?;
         let nanoseconds = text.split_whitespace().next()?.parse().ok()?;
         Some(Duration::from_nanos(nanoseconds))
+    }
+
+    /// How long all of its threads together have been on processors; `None` when it is gone.
+    #[must_use]
+    pub fn time_on_processors(self) -> Option<Duration> {
+        clock::time_on_processors(self.pid)
     }
 
     /// Whether every thread of it has ended: it only waits to be waited for.

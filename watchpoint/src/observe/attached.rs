@@ -4,26 +4,25 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use tracee::perf::{PerfError, ProbeEnd, ProbeFile, ProbeTarget, Uprobe};
+use tracee::perf::PerfError;
 use tracee::process::{ExitWatch, Memory, ModuleMap, Process};
 use tracee::ptrace::{TraceError, check_target};
 use tracee::{Pid, monotonic_ns};
 
+use super::probes::Probes;
 use super::source::Source;
 use crate::arms::Arms;
 use crate::error::WatchError;
 use crate::exact::arming::executable;
 use crate::exact::launched::{contents, lay_out};
-use crate::exact::owner::{Outlet, ProbeId, probe_cookie, probe_of, watch_cookie};
+use crate::exact::owner::{Outlet, probe_of, watch_cookie};
 use crate::location::Location;
 use crate::pointers;
 use crate::table::{Placement, Table};
-use crate::watcher::{Address, Arming, Event, RawHit, WatchSpec, module_at};
+use crate::watcher::{Address, Arming, Event, Probe, RawHit, WatchSpec};
 
 /// Of the places that probes told of since the last look, so many are watched: there are no more registers.
 const LATEST: usize = 4;
-/// How long probes are set before somebody else has his turn.
-const AT_ONCE: Duration = Duration::from_millis(10);
 /// How often it is looked for libraries that somebody waits for, and whether the process runs another program.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How long registers are asked for that are about to be free.
@@ -46,11 +45,7 @@ pub(super) struct Attached {
     /// Tells that the process runs another program, and what file it ran.
     program: Option<Vec<u8>>,
     executable: Option<PathBuf>,
-    /// Kept for as long as they are to report, each for its location.
-    probes: Vec<(usize, Uprobe)>,
-    /// Locations with the places of theirs that are still to get a probe. That takes long, and the program is trapped by those that are
-    /// there already: whoever looks after the cost has his turn in between.
-    unprobed: VecDeque<(usize, usize)>,
+    probes: Probes,
     /// Locations that are not to be watched any more.
     left: BTreeSet<usize>,
 }
@@ -72,14 +67,7 @@ impl Attached {
         arms.look_at(pid.first_thread())?;
         let outlet = source.outlet();
         arms.arm_all(pid, &outlet)?;
-        let unprobed = specs.iter().enumerate().flat_map(|(location, spec)| {
-            let places = match &spec.address {
-                Address::Probed(places) => places.len(),
-                _ => 0,
-            };
-            (0..places).map(move |number| (location, number))
-        });
-        let unprobed: VecDeque<(usize, usize)> = unprobed.collect();
+        let probes = Probes::of(&specs, &modules);
         let waiting = unmapped(&specs, &modules);
         let mut attached = Self {
             pid,
@@ -95,11 +83,10 @@ impl Attached {
             outlet,
             program,
             executable: executable(&modules),
-            probes: Vec::new(),
-            unprobed,
+            probes,
             left: BTreeSet::new(),
         };
-        attached.set_probes(source)?;
+        attached.probes.set(pid, source)?;
         let mut begun = vec![Event::Modules(Box::new(modules.clone()))];
         let armed = placed
             .into_iter()
@@ -116,7 +103,7 @@ impl Attached {
     /// Tells hits of watched locations from those of probes; the latter tell where locations are.
     pub(super) fn sort_out(&mut self, events: Vec<(u64, Event)>) -> (Vec<Event>, Vec<Event>) {
         let (mut hits, mut changes) = (Vec::new(), Vec::new());
-        let mut probes: BTreeMap<usize, VecDeque<(ProbeId, Box<RawHit>)>> = BTreeMap::new();
+        let mut probes: BTreeMap<usize, VecDeque<Box<RawHit>>> = BTreeMap::new();
         for (cookie, event) in events {
             if cookie == watch_cookie() {
                 hits.push(event);
@@ -125,26 +112,31 @@ impl Attached {
             let Event::Hit(probe) = event else { continue };
             let Some(id) = probe_of(cookie) else { continue };
             let of_location = probes.entry(id.location.into()).or_default();
-            of_location.push_back((id, probe));
+            of_location.push_back(probe);
             // Where it was before these has been left long ago.
             if of_location.len() > LATEST {
                 of_location.pop_front();
             }
         }
-        let mut latest: Vec<(ProbeId, Box<RawHit>)> = probes.into_values().flatten().collect();
+        let probes = probes.into_iter();
+        let latest =
+            probes.flat_map(|(location, probes)| probes.into_iter().map(move |probe| (location, probe)));
+        let mut latest: Vec<(usize, Box<RawHit>)> = latest.collect();
         latest.sort_by_key(|(_, probe)| probe.time_ns);
-        for (id, probe) in latest {
-            let location = usize::from(id.location);
-            let spec = self
-                .specs
-                .get(location)
-                .filter(|_| !self.left.contains(&location));
-            let Some(spec) = spec else { continue };
+        for (location, probe) in latest {
+            let spec = self.specs.get(location);
+            let Some(spec) = spec.filter(|_| !self.left.contains(&location)) else {
+                continue;
+            };
             let Address::Probed(places) = &spec.address else {
                 continue;
             };
-            let place = places.get(usize::from(id.number));
-            if let Some(at) = place.and_then(|place| place.locate(spec, &probe.registers))
+            let here = |place: &&Probe| place.in_process(&self.modules) == Some(probe.watched);
+            let found = places
+                .iter()
+                .filter(here)
+                .find_map(|place| place.locate(spec, &probe.registers));
+            if let Some(at) = found
                 && let Ok(placement) = self.table.place(location, at)
             {
                 // The thread that came by has gone on: what it did since was not seen.
@@ -201,7 +193,7 @@ impl Attached {
         if self.ended {
             return Ok(Vec::new());
         }
-        self.set_probes(source)?;
+        self.probes.set(self.pid, source)?;
         if !self.exit.wait(Duration::ZERO)? {
             if self.looked.elapsed() < LOOK_AGAIN {
                 return Ok(Vec::new());
@@ -319,69 +311,16 @@ impl Attached {
         changes
     }
 
-    /// Sets probes that are still to be set, for a moment.
-    fn set_probes(&mut self, source: &Source) -> Result<(), WatchError> {
-        let started = Instant::now();
-        while started.elapsed() < AT_ONCE
-            && let Some((location, number)) = self.unprobed.pop_front()
-        {
-            let probe = match self.set_probe(location, number, source) {
-                // The location has other places, or says that it was not watched.
-                Err(WatchError::Perf(PerfError::ProbeRefused { .. })) => None,
-                other => other?,
-            };
-            self.probes.extend(probe.map(|probe| (location, probe)));
-        }
-        Ok(())
-    }
-
-    fn set_probe(
-        &self,
-        location: usize,
-        number: usize,
-        source: &Source,
-    ) -> Result<Option<Uprobe>, WatchError> {
-        let Some(Address::Probed(places)) = self.specs.get(location).map(|spec| &spec.address) else {
-            return Ok(None);
-        };
-        let Some(place) = places.get(number) else {
-            return Ok(None);
-        };
-        let module = match &place.module {
-            None => self.modules.executable(),
-            Some(path) => module_at(&self.modules, path),
-        };
-        let path = module.and_then(|module| self.modules.file(module));
-        let Some((path, id)) = path.zip(ProbeId::of(location, number)) else {
-            return Ok(None);
-        };
-        let file = ProbeFile::at(&path);
-        let target = ProbeTarget::Thread(self.pid.first_thread());
-        source.with_probe(probe_cookie(id), |delivery| {
-            Uprobe::open(&file, place.offset, ProbeEnd::Entry, target, delivery)
-        })
-    }
-
     /// Watches a location no more.
     pub(super) fn leave(&mut self, location: usize) -> Vec<Event> {
         self.left.insert(location);
         self.waiting.retain(|waiting| *waiting != location);
-        self.unprobed.retain(|(of, _)| *of != location);
+        self.probes.leave(location);
         let until_ns = monotonic_ns();
         let placement = self.table.leave(location);
         for (register, wanted) in placement.set {
             // A thread that cannot be disarmed has ended, or ends with the watch.
             let _ended = self.arms.set(register, wanted);
-        }
-        let (gone, kept) = std::mem::take(&mut self.probes)
-            .into_iter()
-            .partition(|(of, _)| *of == location);
-        self.probes = kept;
-        let gone: Vec<(usize, Uprobe)> = gone;
-        if !gone.is_empty() {
-            // The kernel takes its time to remove a probe, and whoever looks after the cost has none. If there is no thread, it is now.
-            let removing = std::thread::Builder::new().name("probes".to_owned());
-            let _removed_here = removing.spawn(move || drop(gone));
         }
         let left = placement.given_up.into_iter();
         left.map(|(location, at)| Event::Disarmed {

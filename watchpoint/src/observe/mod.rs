@@ -4,8 +4,10 @@
 //! - `source`: the ring, written by a BPF program with values, or by perf itself without
 //! - `attached`: a process that runs already; one that we start is served by the same loop as in exact mode,
 //!   which stops it only where addresses become known
+//! - `probes`: where the code of such a process tells addresses
 
 mod attached;
+mod probes;
 mod source;
 
 use std::collections::{BTreeMap, VecDeque};

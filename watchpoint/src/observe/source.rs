@@ -7,7 +7,7 @@ use std::time::Duration;
 use failure::image::Registers;
 use program::RunAddr;
 use tracee::bpf::{self, BpfError, HitProgram, HitRing, LOCATIONS};
-use tracee::perf::{Delivery, PerfError, Record, Rings, Sample};
+use tracee::perf::{Record, Rings, Sample};
 use tracee::{Tid, monotonic_ns};
 
 use super::Values;
@@ -78,18 +78,14 @@ impl Source {
         }
     }
 
-    /// Does something that needs a program for probes, with a cookie; nothing where there are no programs.
-    pub(super) fn with_probe<T>(
+    /// A program for probes that writes to the ring; none where there are no programs.
+    pub(super) fn program(
         &self,
-        cookie: u64,
-        act: impl FnOnce(Delivery<'_>) -> Result<T, PerfError>,
-    ) -> Result<Option<T>, WatchError> {
+        load: impl FnOnce(&HitRing) -> Result<HitProgram, BpfError>,
+    ) -> Option<Result<HitProgram, BpfError>> {
         match &self.kind {
-            Kind::Bpf { ring, .. } => {
-                let program = HitProgram::for_probes(ring, cookie, &[])?;
-                Ok(Some(act(Delivery::Bpf(&program))?))
-            }
-            Kind::Perf(_) => Ok(None),
+            Kind::Bpf { ring, .. } => Some(load(ring)),
+            Kind::Perf(_) => None,
         }
     }
 
