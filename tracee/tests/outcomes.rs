@@ -184,6 +184,30 @@ fn bugs_have_different_signatures() {
 }
 
 #[test]
+fn a_thread_that_fails_while_another_ends_the_process_is_seen_or_says_nothing() {
+    const TRIES: u32 = 300;
+    let program = Program::new(&["-O2"]);
+    let (mut failed, mut others) = (0, 0);
+    for number in 0..TRIES {
+        // From at once to when the failure has been taken in.
+        let later = (number % 20) * 20_000;
+        let launch = program.launch("while-ending").args([later.to_string()]);
+        let outcome = program.run_as(launch, DEFAULT, |_| ());
+        match outcome.verdict() {
+            Verdict::Failed => {
+                program.check("while-ending", &outcome, Kind::Signal, Some(11));
+                failed += 1;
+            }
+            Verdict::Succeeded | Verdict::Inconclusive => others += 1,
+        }
+        if failed >= 30 && others >= 5 {
+            return;
+        }
+    }
+    panic!("{failed} failed, {others} did not: the machine does not race");
+}
+
+#[test]
 fn every_thread_has_its_stack() {
     let program = Program::new(&["-O2"]);
     let found = program.check(

@@ -184,6 +184,15 @@ pub(super) fn consume(tid: Tid, waited: Waited) {
     unsafe { libc::waitid(libc::P_PID, tid.0, ptr::null_mut(), kind | WHOSE | libc::WNOHANG) };
 }
 
+/// The same for what was looked at a while ago: a thread that was killed since may have come to another stop, which
+/// nobody has looked at.
+pub(super) fn consume_if_there(tid: Tid, waited: Waited) {
+    let there = look(libc::P_PID, tid.0, libc::WNOHANG);
+    if there.is_ok_and(|there| there == Outcome::Ready(tid, waited)) {
+        consume(tid, waited);
+    }
+}
+
 fn timespec(duration: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: duration.as_secs().try_into().unwrap_or(i64::MAX),

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use failure::Signal;
 
-use super::alarm::{Outcome, consume};
+use super::alarm::{Outcome, consume, consume_if_there};
 use super::error::TraceError;
 use super::request;
 use super::stop::{End, Event, Stop, Waited, What};
@@ -40,7 +40,7 @@ impl<Kind> Tracer<Kind> {
     ) -> Result<Next, TraceError> {
         // Whoever is still stopped would be found again and again.
         for (tid, waited) in self.untaken.drain(..) {
-            consume(tid, waited);
+            consume_if_there(tid, waited);
         }
         let outcome = self.alarm.wait_any(deadline);
         Ok(match outcome.map_err(TraceError::refused("wait for threads"))? {

@@ -1,6 +1,7 @@
 //! What may be done with a target that we launched: interrupt it, kill it, set its debug registers.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::time::{Duration, Instant};
 
 use super::alarm::Alarm;
@@ -75,6 +76,9 @@ impl Tracer<Launched> {
                 moving = self.unseen();
             }
             if moving.is_empty() {
+                moving = self.killed_in_stops();
+            }
+            if moving.is_empty() {
                 return Ok(moving);
             }
             match self.take_next(deadline, Interrupts::Keep)? {
@@ -121,6 +125,22 @@ impl Tracer<Launched> {
             (!stopped && !is_over()).then_some(tid)
         };
         self.threads.iter().filter_map(moves)
+    }
+
+    /// Threads that were stopped when another thread ended the process: they are on their way to their end, and stop before it if
+    /// they were to tell it.
+    fn killed_in_stops(&mut self) -> Vec<Tid> {
+        let stopped = self.threads.iter_mut();
+        let stopped = stopped.filter(|(_, thread)| matches!(thread.state, State::Stopped(_)));
+        let mut killed = Vec::new();
+        for (&tid, thread) in stopped {
+            let is_gone = |error: io::Error| error.raw_os_error() == Some(libc::ESRCH);
+            if request::registers(tid).is_err_and(is_gone) {
+                thread.state = State::Running;
+                killed.push(tid);
+            }
+        }
+        killed
     }
 
     /// Threads whose creator is traced and who have not come to their first stop: there when a list of the

@@ -9,7 +9,8 @@ use super::fatal::{self, Effect};
 use super::follow::{Follow, RunError};
 use super::stacks;
 use crate::ids::{Pid, Tid};
-use crate::ptrace::{SigInfo, Stop};
+use crate::process::ProcessError;
+use crate::ptrace::{SigInfo, Stop, TraceError};
 
 /// A fault that the program has a handler for: it may end the program, or go on.
 pub(super) struct Caught {
@@ -28,6 +29,11 @@ impl Follow<'_, '_, '_> {
         };
         if !of_interest || self.evidence.failure.is_some() {
             return Ok(());
+        }
+        if fatal::is_fault(info) {
+            // Another thread may end the process while we look: then the stack is there once more before the thread ends.
+            let is_killed = self.tracer.tell_end(stop.tid).is_err();
+            self.evidence.missed |= is_killed;
         }
         match fatal::effect(stop.pid, stop.tid, info) {
             Effect::None => Ok(()),
@@ -63,7 +69,14 @@ impl Follow<'_, '_, '_> {
 
     /// Stops everybody and takes the report of the failure.
     fn take(&mut self, pid: Pid, failing: Option<Tid>, info: Option<&SigInfo>) -> Result<(), RunError> {
-        let mut report = stacks::of_all(&mut self.tracer, pid, failing, info, self.options)?;
+        let mut report = match stacks::of_all(&mut self.tracer, pid, failing, info, self.options) {
+            // Another thread ended the process, and was faster.
+            Err(TraceError::Process(ProcessError::Gone(_))) => {
+                self.evidence.missed = true;
+                return Ok(());
+            }
+            other => other?,
+        };
         if pid != self.launched && self.options.subject.is_none() {
             let note = format!("it was a child of the program that failed: process {pid}");
             report.notes.push(note);
@@ -86,9 +99,7 @@ impl Follow<'_, '_, '_> {
             return Ok(());
         }
         // A thread that is killed right now has nothing to tell.
-        if let Ok(registers) = self.tracer.registers(stop.tid)
-            && self.tracer.tell_end(stop.tid).is_ok()
-        {
+        if let Ok(registers) = self.tracer.registers(stop.tid) {
             self.caught = Some(Caught {
                 tid: stop.tid,
                 info: *info,

@@ -27,6 +27,11 @@ const FAULTS: [i32; 7] = [
     libc::SIGSYS,
 ];
 
+/// Whether it is a signal of a fault.
+pub(super) fn is_fault(info: &SigInfo) -> bool {
+    FAULTS.contains(&info.signal().0)
+}
+
 /// What becomes of a thread's process when the signal is delivered. A fault whose signal is blocked or ignored
 /// has lost its handler by now: the kernel does that before it tells us.
 pub(super) fn effect(pid: Pid, tid: Tid, info: &SigInfo) -> Effect {

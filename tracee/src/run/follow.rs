@@ -262,10 +262,15 @@ impl Follow<'_, '_, '_> {
     }
 
     fn go_on(&mut self, tid: Tid, how: Resume) -> Result<(), RunError> {
-        if self.trackers.iter().any(|tracker| tracker.steps(tid)) {
-            Ok(self.tracer.step(tid, how)?)
+        let gone_on = if self.trackers.iter().any(|tracker| tracker.steps(tid)) {
+            self.tracer.step(tid, how)
         } else {
-            Ok(self.tracer.resume(tid, how)?)
+            self.tracer.resume(tid, how)
+        };
+        match gone_on {
+            // Killed meanwhile: its end is told next.
+            Err(TraceError::NotStopped(_)) => Ok(()),
+            other => Ok(other?),
         }
     }
 
@@ -292,11 +297,7 @@ impl Follow<'_, '_, '_> {
         }
         self.kept = self.kept.saturating_sub(free.len());
         for tid in free {
-            match self.go_on(tid, Resume::Suppress) {
-                // Killed meanwhile: its end is told next.
-                Err(RunError::Trace(TraceError::NotStopped(_))) => {}
-                other => other?,
-            }
+            self.go_on(tid, Resume::Suppress)?;
         }
         Ok(())
     }
@@ -332,6 +333,8 @@ impl Follow<'_, '_, '_> {
         // Without the process that it is about, a run says nothing.
         let ended = match self.progress {
             Progress::Awaited => Ended::Unknown,
+            // It was about to fail.
+            _ if self.evidence.missed && self.evidence.failure.is_none() => Ended::Unknown,
             Progress::Followed | Progress::Over => ended,
         };
         if self.follows_others() {

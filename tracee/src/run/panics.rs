@@ -17,8 +17,8 @@ use super::stacks;
 use crate::bpf::{HitProgram, HitRing, ManyProbes, RawHit, STOPPED_BY, Then};
 use crate::ids::{Pid, Tid};
 use crate::perf::ProbeFile;
-use crate::process::{Memory, Module, ModuleMap};
-use crate::ptrace::{SigInfo, Stop};
+use crate::process::{Memory, Module, ModuleMap, ProcessError};
+use crate::ptrace::{SigInfo, Stop, TraceError};
 
 /// Room for the panics of many threads at once.
 const RING: usize = 1 << 16;
@@ -200,7 +200,12 @@ impl Follow<'_, '_, '_> {
         }
         let tells = probes.told_at.contains(&hit.addr);
         if self.evidence.panicked.is_none() && self.evidence.failure.is_none() {
-            let mut report = stacks::of_all(&mut self.tracer, stop.pid, Some(stop.tid), None, self.options)?;
+            let taken = stacks::of_all(&mut self.tracer, stop.pid, Some(stop.tid), None, self.options);
+            let mut report = match taken {
+                // Another thread ended the process, and was faster.
+                Err(TraceError::Process(ProcessError::Gone(_))) => return Ok(true),
+                other => other?,
+            };
             report.message = None;
             self.each_tracker(|tracker, tracer| tracker.panicking(tracer, &report))?;
             self.tracer.resume_interrupted()?;

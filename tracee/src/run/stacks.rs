@@ -38,6 +38,10 @@ pub(super) fn of_all(
         .map(|(_, tid)| tid);
     let mut tids: Vec<Tid> = threads.collect();
     tids.sort_by_key(|&tid| (Some(tid) != failing, tid));
+    // Without the stack of the thread that failed, the others tell of another failure.
+    if failing.is_some_and(|tid| tracer.registers(tid).is_err()) {
+        return Err(ProcessError::Gone(pid).into());
+    }
     Ok(report(tracer, pid, &tids, info, notes, options)?)
 }
 

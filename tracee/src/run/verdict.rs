@@ -18,6 +18,8 @@ use crate::files::ProgramFiles;
 pub(super) struct Evidence {
     /// The report of a signal or of a hang that counts as a failure.
     pub(super) failure: Option<Report>,
+    /// A thread failed, and the process was gone before it could be looked at.
+    pub(super) missed: bool,
     /// The stack of the thread that ended the process by itself.
     pub(super) at_exit: Option<Report>,
     /// The first panic that the program went on after.

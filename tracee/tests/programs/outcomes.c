@@ -19,7 +19,7 @@ static pthread_barrier_t both;
 static char handler_stack[65536];
 
 static __attribute__((noinline)) void segv(void) {
-    *nowhere = 1; /* @segv @in-thread @handled @handled-exit @handled-abort @child @leaderless */
+    *nowhere = 1; /* @segv @in-thread @while-ending @handled @handled-exit @handled-abort @child @leaderless */
 }
 
 static __attribute__((noinline)) void divide(void) {
@@ -54,6 +54,23 @@ static __attribute__((noinline)) void give_up(void) {
 static __attribute__((noinline)) void leave(int status) {
     printf("leaving with %d\n", status); /* @leaving */
     exit(status); /* @exit */
+}
+
+static volatile int started;
+
+static void *crash_when_started(void *unused) {
+    while (!started) ;
+    segv();
+    return unused;
+}
+
+/* Ends the process while a thread of it crashes, or a little later. */
+static void leave_crashing(long later) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, crash_when_started, NULL);
+    started = 1;
+    while (later--) __asm__ volatile("");
+    _exit(0);
 }
 
 static void *deadlock(void *reversed) {
@@ -199,6 +216,7 @@ int main(int count, char **arguments) {
         pthread_create(&threads[1], NULL, crash_in_thread, NULL);
         pthread_join(threads[0], NULL);
     }
+    if (!strcmp(way, "while-ending")) leave_crashing(atol(arguments[2]));
     if (!strcmp(way, "leaderless")) {
         pthread_create(&threads[0], NULL, crash_later, NULL);
         pthread_exit(NULL);
