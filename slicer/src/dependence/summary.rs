@@ -53,7 +53,12 @@ impl Summary {
         match name {
             "malloc" | "alloca" => summary(1, Nothing, 0),
             "calloc" | "aligned_alloc" => summary(2, Nothing, 0),
-            "_Znwm" | "_Znam" | "rust_alloc" | "rust_alloc_zeroed" => summary(1, Nothing, 0),
+            "_Znwm"
+            | "_Znam"
+            | "_ZnwmRKSt9nothrow_t"
+            | "_ZnamRKSt9nothrow_t"
+            | "rust_alloc"
+            | "rust_alloc_zeroed" => summary(1, Nothing, 0),
             "free" | "_ZdlPv" | "_ZdaPv" | "close" | "fclose" => summary(1, Arguments, 0),
             "realloc" | "_ZdlPvm" => summary(2, Arguments, 0),
             "strlen" | "atoi" | "atol" | "strdup" | "puts" | "sem_wait" | "sem_post" => {

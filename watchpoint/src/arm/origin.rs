@@ -115,14 +115,16 @@ impl<'o, 'p, 'a> Origins<'o, 'p, 'a> {
             return probes.extend(self.points.after_call(call, offset));
         }
         let Some(depth) = depth.checked_sub(1) else { return };
-        let Some((view, makers)) = self.points.callee(call).and_then(|callee| {
-            let module = self.program.module(callee.module)?;
+        let look = |callee: FunctionRef| {
+            // What a library allocates from within, it allocates for everybody.
+            let module = self.program.module(callee.module).filter(|module| !module.is_library())?;
             let view = self.view(module, callee);
             let constants = |slot| module.constant_pointer(slot);
             let makers = view.values.result_makers(&view.flow, &constants);
             Some((view, makers))
-        }) else {
-            return;
+        };
+        let Some((view, makers)) = self.points.callee(call).and_then(look) else {
+            return probes.extend(self.points.after_call(call, offset));
         };
         let calls = makers.iter().filter(|maker| view.is_call(maker.at));
         calls

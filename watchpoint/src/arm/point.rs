@@ -13,17 +13,27 @@ use crate::access::keeps;
 use crate::watcher::{Expression, Probe};
 
 /// Functions that hand out memory which nobody else knows yet.
-const ALLOCATIONS: [&str; 12] = [
+const ALLOCATIONS: [&str; 22] = [
     "malloc",
     "calloc",
     "aligned_alloc",
     "memalign",
+    "valloc",
     "strdup",
+    "strndup",
     "mmap",
     "_Znwm",
     "_Znam",
+    "_ZnwmRKSt9nothrow_t",
+    "_ZnamRKSt9nothrow_t",
     "_ZnwmSt11align_val_t",
     "_ZnamSt11align_val_t",
+    "_ZnwmSt11align_val_tRKSt9nothrow_t",
+    "_ZnamSt11align_val_tRKSt9nothrow_t",
+    "g_malloc",
+    "g_malloc0",
+    "g_slice_alloc",
+    "g_slice_alloc0",
     "__rust_alloc",
     "__rust_alloc_zeroed",
 ];
