@@ -289,3 +289,22 @@ int main(void) { return twice(&one); }
     assert_eq!(name(4).as_deref(), Some("self->length"));
     assert_eq!(name(0), None, "nobody accesses it");
 }
+
+#[test]
+fn what_an_inlined_function_is_passed_is_still_the_caller_s_member() {
+    let text = "
+struct queue { long used; int *lock; };
+__attribute__((noinline)) int take(int *lock) { return *lock; }
+static inline int checked(int *mutex) {
+    int taken = take(mutex); /* here */
+    return taken ? taken : 3;
+}
+__attribute__((noinline)) int serve(struct queue *q) { return checked(q->lock) + (int)q->used; }
+int main(int count, char **words) { struct queue q = {count, &count}; return serve(&q) + !words; }
+";
+    let line = text.lines().position(|line| line.contains("here")).unwrap_or(0) as u32 + 1;
+    let accesses = named("gcc -g -O2 -x c", "inlined.c", text);
+    let names = accesses.iter().filter(|access| access.line == line);
+    let names: BTreeSet<&str> = names.filter_map(|access| access.path.as_deref()).collect();
+    assert_eq!(names, BTreeSet::from(["q->lock"]));
+}

@@ -117,6 +117,12 @@ impl<'m, 'a> Namer<'m, 'a> {
         if found.iter().any(|(_, found)| !is_reserved(found)) {
             found.retain(|(_, found)| !is_reserved(found));
         }
+        // What the compiler says to be in the memory of a member is a copy of it, as `lock` is in `take(queue->lock)`.
+        let is_copy = |found: &Lvalue<'_, '_>| !found.is_pointed && found.steps.is_empty();
+        let is_member = |found: &Lvalue<'_, '_>| found.is_pointed && has_member(found);
+        if found.iter().any(|(_, found)| is_member(found)) {
+            found.retain(|(_, found)| !is_copy(found));
+        }
         // A pointer to the object and one to its member both lead there: the member has a name.
         let innermost = found.iter().map(|(frame, _)| *frame).min();
         let of_member =
