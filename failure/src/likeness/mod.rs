@@ -5,7 +5,8 @@
 //!
 //! - both are crashes of one kind over the same variable (what the address of the failing access, or an argument of the failing
 //!   call, was loaded from: a global, or the same member of the same structure, or a parameter of one function), and, unless it is a
-//!   global, some function of the program below the one that the thread began with was on both stacks;
+//!   global, both failed in the code of one function, or some function of the program below the one that the thread began with was on
+//!   both stacks;
 //! - both are hangs, and the threads that are to blame wait in places of which one set contains the other: whoever comes to
 //!   a deadlock later waits too; of threads that go round, a function of one is on the other's stack.
 //!
@@ -31,6 +32,8 @@ pub struct Likeness {
     about: BTreeSet<Variable>,
     /// The program's functions on the stacks that count, without those that the threads began with.
     functions: BTreeSet<String>,
+    /// The function whose code failed, with all that is inlined into it.
+    failing_code: Option<String>,
     /// How threads hang, if they do.
     hang: Option<Waiting>,
 }
@@ -60,6 +63,7 @@ impl Likeness {
                 None => about::variables(failure, program),
             },
             functions: functions.collect(),
+            failing_code: failing_code(failure, program),
             hang,
         }
     }
@@ -86,7 +90,8 @@ impl Likeness {
     }
 
     fn crashed_like(&self, other: &Self) -> bool {
-        let meet = !self.functions.is_disjoint(&other.functions);
+        let in_one_function = self.failing_code.is_some() && self.failing_code == other.failing_code;
+        let meet = in_one_function || !self.functions.is_disjoint(&other.functions);
         let mut shared = self.about.intersection(&other.about);
         shared.any(|variable| meet || variable.is_one_place())
     }
@@ -111,6 +116,12 @@ fn has_own(thread: &ResolvedThread) -> bool {
     thread.frames.iter().any(|frame| frame.own)
 }
 
+fn failing_code(failure: &Failure, program: &Program<'_>) -> Option<String> {
+    let thread = failure.threads.get(failure.failing)?;
+    let pc = thread.frames.get(failure.failing_frame?)?.executing()?;
+    program.symbol(program.function_at(pc)?).map(str::to_owned)
+}
+
 /// The program's functions on a stack, without the outermost: every thread of a kind has that.
 fn inner_functions(thread: &ResolvedThread, program: &Program<'_>) -> Vec<String> {
     let own = thread.frames.iter().filter(|frame| frame.own);
@@ -132,6 +143,7 @@ mod tests {
             },
             about: about.iter().cloned().collect(),
             functions: functions.iter().map(|name| (*name).to_owned()).collect(),
+            failing_code: None,
             hang: None,
         }
     }
@@ -165,6 +177,24 @@ mod tests {
         let reader = crash(&["find:3"], &[global()], &["find"]);
         let writer = crash(&["add:9"], &[global()], &["add"]);
         assert!(reader.is_like(&writer), "there is one such variable");
+    }
+
+    #[test]
+    fn functions_that_are_inlined_into_one_do_not_part_a_bug() {
+        let inlined = |name: &str, of: &str, about: &str| Likeness {
+            failing_code: Some(of.to_owned()),
+            ..crash(&[name, "consumer"], &[member(about)], &[name])
+        };
+        let lock = inlined("safe_lock", "consumer", "->mut");
+        assert!(lock.is_like(&inlined("safe_unlock", "consumer", "->mut")));
+        assert!(
+            !lock.is_like(&inlined("safe_unlock", "consumer", "->used")),
+            "another variable"
+        );
+        assert!(
+            !lock.is_like(&inlined("safe_unlock", "producer", "->mut")),
+            "nothing in common"
+        );
     }
 
     #[test]

@@ -117,7 +117,10 @@ impl<'o, 'p, 'a> Origins<'o, 'p, 'a> {
         let Some(depth) = depth.checked_sub(1) else { return };
         let look = |callee: FunctionRef| {
             // What a library allocates from within, it allocates for everybody.
-            let module = self.program.module(callee.module).filter(|module| !module.is_library())?;
+            let module = self
+                .program
+                .module(callee.module)
+                .filter(|module| !module.is_library())?;
             let view = self.view(module, callee);
             let constants = |slot| module.constant_pointer(slot);
             let makers = view.values.result_makers(&view.flow, &constants);
