@@ -212,14 +212,16 @@ impl Adapt {
     /// Whether the failure recurred as often as it is waited for, and there are a few successful runs, or there is no hope that there will be. A bug that fails nearly always has successful
     /// runs, too, and without them nothing can be told; one that always fails has to come to an end.
     fn is_over(&self) -> bool {
-        let failures = self.recurrences + self.spared;
         let times = match self.can_succeed || self.all_successes > Part::NONE {
             true => TIMES_FOR_SUCCESSES,
             false => TIMES_FOR_THE_FIRST,
         };
         let most = self.patiently(Part::runs_of(self.most.into()));
-        let compared = self.all_successes >= FEW_SUCCESSES;
-        failures >= most && (compared || failures >= most.times(times))
+        match self.all_successes >= FEW_SUCCESSES {
+            true => self.recurrences >= most,
+            // Those that came while successful runs were waited for have told nothing but that.
+            false => self.recurrences + self.spared >= most.times(times),
+        }
     }
 
     /// How many recurrences that takes where runs tell less.

@@ -32,6 +32,8 @@ pub enum Change {
     OnlyFailures,
     /// The last change made no difference.
     AsBefore,
+    /// Threads that are to be stopped block the signals that would stop them.
+    Unstoppable,
 }
 
 impl fmt::Display for Conditions {
@@ -201,12 +203,33 @@ impl Changing {
         Some((Change::Fruitless, self.now()))
     }
 
+    /// Takes in that stopping threads where they touch what is watched did not work; gives new conditions when they change.
+    pub fn stopped_in_vain(&mut self) -> Option<(Change, Conditions)> {
+        let stops = self.turns.iter().any(|turn| turn.mode != Mode::Observe);
+        if !self.may_change_mode || !stops {
+            return None;
+        }
+        for turn in &mut self.turns {
+            turn.mode = Mode::Observe;
+        }
+        self.turns.dedup();
+        self.turn = 0;
+        Some((Change::Unstoppable, self.now()))
+    }
+
     fn first_to_go(&self) -> Less {
         match self.may_drop_flow {
             true => Less::Flow,
             false => Less::FlowAndStops,
         }
     }
+}
+
+/// Whether threads went on at accesses at which they were to be stopped. A program whose threads block all signals, so that one of them
+/// takes them all, is told of the accesses much later or never; a ring takes them from everybody.
+#[must_use]
+pub fn went_on(record: &RunRecord) -> bool {
+    record.lost > 0 && record.data_flow.as_deref() == Some(Mode::Exact.to_string().as_str())
 }
 
 /// Whether a run may have failed because a thread was delayed: not if there was just one. A deadlock is told by the locks, which
@@ -327,6 +350,21 @@ mod tests {
                 (Change::AsBefore, true)
             ]
         );
+    }
+
+    #[test]
+    fn threads_that_cannot_be_stopped_are_not() {
+        let mut changing = Changing::new(Mode::Exact, true, true, 1);
+        let changed = changing.stopped_in_vain().map(|(why, now)| (why, now.mode));
+        assert_eq!(changed, Some((Change::Unstoppable, Mode::Observe)));
+        assert_eq!(changing.stopped_in_vain(), None, "once is enough");
+        let changes: Vec<_> = (0..3 * LEAST_PATIENCE)
+            .filter_map(|_| changing.after(false, LONG, true))
+            .map(|(_, now)| (now.mode, now.loaded))
+            .collect();
+        let expected = [true, false, true].map(|loaded| (Mode::Observe, loaded));
+        assert_eq!(changes, expected);
+        assert_eq!(Changing::new(Mode::Exact, false, true, 1).stopped_in_vain(), None);
     }
 
     #[test]

@@ -144,6 +144,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         let frames = failure.threads.iter().flat_map(|thread| &thread.frames);
         let sources = frames.flat_map(|frame| &frame.sources);
         tracking.spare_allocators(sources.filter_map(|source| source.function.as_deref()));
+        tracking.suspect(&failure);
         tracking.extend(sigma, &mut catalogue);
         // A deadlock is told by what the waiting statements depend on, however little is tracked.
         tracking.read_ahead(AHEAD, &mut catalogue);

@@ -12,6 +12,7 @@ pub mod icfg;
 pub mod locks;
 pub mod loops;
 pub mod plan;
+pub mod pointer;
 pub mod slice;
 pub mod threads;
 pub mod view;

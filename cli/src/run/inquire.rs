@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use agent::{FlowTracking, Tracking};
 use anyhow::Result;
-use diagnosis::conditions::{Change, Changing, may_be_late};
+use diagnosis::conditions::{Change, Changing, may_be_late, went_on};
 use diagnosis::inquiry::{Inquiry, Taken};
 use diagnosis::record::RunEnd;
 use diagnosis::sketch::Sketch;
@@ -40,6 +40,9 @@ pub enum Explained {
     Rather(Box<Found>),
 }
 
+/// Why threads are not stopped where they touch what is watched.
+const UNSTOPPABLE: &str = "threads block the signals that would stop them";
+
 /// How many times as often as the failure that is looked into another has to come, to be looked into instead. A bug that
 /// damages data is noticed now here and now there, and where it is noticed most is where it is explained soonest.
 const MUCH_MORE_OFTEN: u64 = 3;
@@ -66,6 +69,12 @@ impl Inquire<'_> {
         let may_drop_flow = self.args.control_flow == ControlFlow::Auto;
         let mode = super::first_mode(self.args.mode);
         let mut changing = Changing::new(mode, may_change, may_drop_flow, found.runs);
+        if found.unstoppable
+            && let Some((_, conditions)) = changing.stopped_in_vain()
+        {
+            self.progress
+                .say(&format!("{UNSTOPPABLE}: going on in {conditions}"));
+        }
         let (mut number, mut on_way) = (found.record.number + 1, 0);
         let mut load = None;
         let mut stop = None;
@@ -131,6 +140,7 @@ impl Inquire<'_> {
                         report,
                         runs: found.runs,
                         subject: found.subject.clone(),
+                        unstoppable: found.unstoppable,
                     })));
                 }
                 if *seen == 1 {
@@ -147,12 +157,14 @@ impl Inquire<'_> {
                     may_be_late(&tracked.record, inquiry.is_deadlock()),
                 )
             });
-            if let Some((why, conditions)) = changed.flatten() {
+            let unstoppable = went_on(&tracked.record).then(|| changing.stopped_in_vain());
+            if let Some((why, conditions)) = unstoppable.flatten().or(changed.flatten()) {
                 load = conditions.loaded.then(Load::start);
                 let because = match why {
                     Change::Fruitless => "the failure does not recur",
                     Change::OnlyFailures => "tracked runs hardly ever succeed",
                     Change::AsBefore => "that makes no difference",
+                    Change::Unstoppable => UNSTOPPABLE,
                 };
                 let less = match why == Change::Fruitless && inquiry.calm() {
                     true => ", without what is touched most",

@@ -35,6 +35,8 @@ pub struct Found {
     pub runs: u64,
     /// The process that failed, if it is not the launched one.
     pub subject: Option<Subject>,
+    /// Whether its threads cannot be stopped where they touch what is watched.
+    pub unstoppable: bool,
 }
 
 /// Runs the program until it fails.
@@ -82,6 +84,7 @@ pub fn until_failure(
                 report,
                 runs: finished,
                 subject: tracked.outcome.subject,
+                unstoppable: tracked.outcome.unstoppable,
             })));
         }
         if finished % PATIENCE == 0 {

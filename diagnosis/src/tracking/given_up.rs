@@ -93,6 +93,12 @@ impl GivenUp {
         self.tallies.get(access).map_or(0, |tally| tally.kept)
     }
 
+    /// How many successful runs have watched it.
+    pub(super) fn compared(&self, access: &Access) -> u32 {
+        let successful = |tally: &Tally| tally.runs.saturating_sub(tally.kept + tally.by_failing);
+        self.tallies.get(access).map_or(0, successful)
+    }
+
     /// How many of them had it from the start.
     pub(super) fn early(&self, access: &Access) -> u32 {
         self.tallies.get(access).map_or(0, |tally| tally.early)

@@ -100,6 +100,8 @@ pub struct Tracking<'p, 'a> {
     /// Empty where nobody may look at them.
     allocators: Vec<Allocator>,
     locks: Locks,
+    /// The instructions that loaded the pointer which a crash went through.
+    suspects: Vec<Pc>,
 }
 
 /// What runs too often to be tracked: it would change the program, and drown the rest.
@@ -171,7 +173,13 @@ impl<'p, 'a> Tracking<'p, 'a> {
             provenance: Provenance::default(),
             kin: Kin::default(),
             allocators: allocators::allocators(program),
+            suspects: Vec::new(),
         }
+    }
+
+    /// Has the memory watched first that the failing thread had the pointer from which it failed over.
+    pub fn suspect(&mut self, failure: &Failure) {
+        self.suspects = slicer::pointer::loads(failure, self.program);
     }
 
     /// Leaves the allocators alone if one of these functions is theirs: whoever waits for the return of a function takes the

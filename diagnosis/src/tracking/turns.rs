@@ -14,8 +14,10 @@ use crate::run::StatementId;
 
 /// Bytes that a register watches.
 const REGISTER_BYTES: u32 = 8;
-/// Failing runs that have to have watched a near location to their end before it has its turn like others.
+/// Failing runs that have to have watched a near location to their end before it has its turn like others,
 const ENOUGH: u32 = 3;
+/// and successful ones, of one that is suspected: what failing runs have of it is not said before that.
+const COMPARED: u32 = 5;
 
 impl Tracking<'_, '_> {
     /// The locations that a run watches: what the best explanation is about, with what the failing statement accesses, or else
@@ -33,6 +35,9 @@ impl Tracking<'_, '_> {
         let together = |taken: &[usize]| self.registers_of(planned, taken, &locks);
         let open = self.locations_of(planned, &first.open, catalogue);
         wanted = with_room_left(wanted, open, together);
+        if !first.convincing {
+            wanted = with_room_left(self.suspected(planned), wanted, together);
+        }
         let mut most: BTreeSet<Access> = self.accesses_of(planned, &wanted);
         if wanted.is_empty() || !first.convincing {
             let anything = |&statement: &StatementId| Promising {
@@ -127,6 +132,18 @@ impl Tracking<'_, '_> {
         locking.map(|(number, _)| number).collect()
     }
 
+    /// Where the pointer came from that the failing thread failed over, until enough runs have watched that. It comes before whatever
+    /// explains the failure by chance.
+    fn suspected(&self, planned: &Planned) -> Vec<usize> {
+        let site = |&site: &usize| planned.plan.watch_sites.get(site).map(|site| site.access);
+        let locations = planned.armament.locations.iter().enumerate();
+        let suspected = locations.filter(|(_, armed)| {
+            let mut accesses = armed.sites.iter().filter_map(site);
+            accesses.any(|access| self.suspects.contains(&access))
+        });
+        first_unknown(suspected.filter_map(|(number, _)| self.near(planned, number, Rank::Suspected)))
+    }
+
     /// What the failing statement accesses: what it met there is how the failing thread learns of the race.
     fn of_the_failing_statement(&self, planned: &Planned, catalogue: &Cataloguer) -> Vec<usize> {
         let failing = self.statements.first().copied();
@@ -150,25 +167,34 @@ impl Tracking<'_, '_> {
     fn nearest(&self, planned: &Planned, deciding: &[usize]) -> Vec<usize> {
         let all = 0..planned.armament.locations.len();
         let others = all.filter(|number| !deciding.contains(number));
-        let near = deciding.iter().copied().chain(others).filter_map(|number| {
-            let armed = planned.armament.locations.get(number)?;
-            let site = planned.plan.watch_sites.get(*armed.sites.first()?)?;
-            let access = self.access(site);
-            let kept = self.given_up.kept(&access);
-            if kept >= ENOUGH || self.given_up.is_idle(&access) || self.given_up.contains(&access) {
-                return None;
-            }
-            let (watched, spec) = self.location(planned, number)?;
-            let fixed = self.fixed.places(&watched).next();
-            Some(Near {
-                number,
-                decides: deciding.contains(&number),
-                registers: registers_for(&[&spec]) + fixed.map_or(0, |_| registers(&spec)),
-                // What was found late was not seen well, and will be where failing runs had it.
-                seen: fixed.map_or(kept, |_| self.given_up.early(&access)),
-            })
-        });
-        first_unknown(near)
+        let near = deciding.iter().copied().chain(others);
+        let rank = |number| match deciding.contains(&number) {
+            true => Rank::Decides,
+            false => Rank::Near,
+        };
+        first_unknown(near.filter_map(|number| self.near(planned, number, rank(number))))
+    }
+
+    /// A location, if too few runs have watched it, and somebody touches it.
+    fn near(&self, planned: &Planned, number: usize, rank: Rank) -> Option<Near> {
+        let armed = planned.armament.locations.get(number)?;
+        let site = planned.plan.watch_sites.get(*armed.sites.first()?)?;
+        let access = self.access(site);
+        let kept = self.given_up.kept(&access);
+        let is_compared = rank != Rank::Suspected || self.given_up.compared(&access) >= COMPARED;
+        let is_known = kept >= ENOUGH && is_compared;
+        if is_known || self.given_up.is_idle(&access) || self.given_up.contains(&access) {
+            return None;
+        }
+        let (watched, spec) = self.location(planned, number)?;
+        let fixed = self.fixed.places(&watched).next();
+        Some(Near {
+            number,
+            rank,
+            registers: registers_for(&[&spec]) + fixed.map_or(0, |_| registers(&spec)),
+            // What was found late was not seen well, and will be where failing runs had it.
+            seen: fixed.map_or(kept, |_| self.given_up.early(&access)),
+        })
     }
 
     /// How many registers some locations take beside the locks, each with the place that the last failing run had it at. A location that is
@@ -250,11 +276,21 @@ fn with_room_left(
     wanted
 }
 
+/// Why a location is to be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    /// The failing thread had the pointer from there that it failed over.
+    Suspected,
+    /// It makes the value at which runs part.
+    Decides,
+    /// It is near.
+    Near,
+}
+
 /// A location of which too little is known.
 struct Near {
     number: usize,
-    /// It makes the value at which runs part.
-    decides: bool,
+    rank: Rank,
     /// How many it takes.
     registers: usize,
     /// In how many failing runs it was seen well.
@@ -265,7 +301,7 @@ struct Near {
 /// first, then of the very nearest those that were seen least.
 fn first_unknown(nearest: impl Iterator<Item = Near>) -> Vec<usize> {
     let mut nearest: Vec<Near> = nearest.take(REGISTERS).collect();
-    nearest.sort_by_key(|near| (!near.decides, near.seen));
+    nearest.sort_by_key(|near| (near.rank, near.seen));
     let mut free = REGISTERS / 2;
     let first = nearest.iter().map_while(|near| {
         free = free.checked_sub(near.registers)?;
@@ -281,7 +317,7 @@ fn registers(spec: &WatchSpec) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Near, first_unknown, with_room_left};
+    use super::{Near, Rank, first_unknown, with_room_left};
 
     #[test]
     fn what_the_failing_statement_accesses_leaves_a_register_to_the_others() {
@@ -300,7 +336,7 @@ mod tests {
         let first = |locations: &[(usize, u32)]| {
             let near = |(number, &(registers, seen))| Near {
                 number,
-                decides: false,
+                rank: Rank::Near,
                 registers,
                 seen,
             };

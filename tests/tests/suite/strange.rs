@@ -481,3 +481,17 @@ fn a_race_over_a_smart_pointer() {
     let (reset, read) = (program.line("// reset"), program.line("// read"));
     assert_root(&sketch, &[("main", reset, "W"), ("respond", read, "R")]);
 }
+
+/// A thread that blocks all signals cannot be stopped where it touches what is watched.
+#[test]
+fn a_thread_that_blocks_all_signals() {
+    let program = Strange::of("unstoppable.c");
+    program.compile(
+        &["gcc", "-g", "-O1", "-pthread"],
+        &["unstoppable.c"],
+        "unstoppable",
+    );
+    let sketch = compared_with(3, &["--", &program.file("unstoppable")]);
+    let (given, used) = (program.line("/* give back */"), program.line("/* use */"));
+    assert_root(&sketch, &[("worker", given, "W"), ("main", used, "R")]);
+}

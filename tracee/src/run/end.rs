@@ -9,7 +9,7 @@ use super::fatal::{self, Effect};
 use super::follow::{Follow, RunError};
 use super::stacks;
 use crate::ids::{Pid, Tid};
-use crate::process::ProcessError;
+use crate::process::{Process, ProcessError};
 use crate::ptrace::{SigInfo, Stop, TraceError};
 
 /// A fault that the program has a handler for: it may end the program, or go on.
@@ -84,6 +84,8 @@ impl Follow<'_, '_, '_> {
         if let Some(caught) = self.caught.take() {
             caught.complete(&mut report);
         }
+        let threads = self.tracer.threads().filter(|&(process, _)| process == pid);
+        self.evidence.unstoppable |= threads.map(|(_, tid)| tid).any(|tid| blocks_traps(pid, tid));
         self.tracer.look_at(pid);
         self.subject = self.processes.find_other(pid, self.launched);
         self.each_tracker(|tracker, tracer| tracker.failing(tracer, &report))?;
@@ -167,6 +169,12 @@ impl Caught {
             report.fault_address = report.fault_address.or(self.info.address());
         }
     }
+}
+
+/// Whether a thread cannot be stopped at a trap.
+pub(super) fn blocks_traps(pid: Pid, tid: Tid) -> bool {
+    let status = Process::new(pid).thread_status(tid);
+    status.is_ok_and(|status| status.blocked.contains(libc::SIGTRAP))
 }
 
 /// The report of a fault whose handler ends the process: what the handler does is not the failure. `None` when

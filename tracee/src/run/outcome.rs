@@ -57,6 +57,8 @@ pub struct Outcome {
     /// When the failure was, by CLOCK_MONOTONIC in nanoseconds, if the program went on after it: a panic that unwound its
     /// thread. What happened later are consequences.
     pub failed_at_ns: Option<u64>,
+    /// Whether threads of the process that failed block the signal of a trap, so that they cannot be stopped at one.
+    pub unstoppable: bool,
     /// Which process it was.
     pub pid: Pid,
     /// How it is found again, if it is not the launched one.

@@ -20,6 +20,8 @@ pub(super) struct Evidence {
     pub(super) failure: Option<Report>,
     /// A thread failed, and the process was gone before it could be looked at.
     pub(super) missed: bool,
+    /// Threads of the process that failed block the signal of a trap: they cannot be stopped at one.
+    pub(super) unstoppable: bool,
     /// The stack of the thread that ended the process by itself.
     pub(super) at_exit: Option<Report>,
     /// The first panic that the program went on after.

@@ -1,0 +1,138 @@
+//! The memory that a pointer came from which a crash went through.
+//!
+//! A thread that follows a pointer to nowhere has it from somewhere: the failing function loaded it, or was passed it by one that did. Who
+//! put it there is the first thing to ask, however many other things the failing statement depends on.
+
+use failure::report::Position;
+use failure::resolve::ResolvedFrame;
+use failure::{Failure, Signal};
+use iced_x86::{Instruction, OpKind};
+use program::code::{AccessKind, InstrIx};
+use program::expression::Shape;
+use program::naming::Namer;
+use program::values::{Base, Gpr, PlacedAccess, Value};
+use program::{Pc, Program};
+
+use crate::view::FunctionView;
+
+/// SIGBUS and SIGSEGV: an address led nowhere.
+const FAULTS: [Signal; 2] = [Signal(7), Signal(11)];
+/// Instructions and calls that are gone back.
+const DEPTH: usize = 8;
+/// Arguments of a call of which nobody knows how many it takes.
+const USUAL_ARGUMENTS: u8 = 2;
+
+/// The instructions that loaded the pointers which the address of the failing access is made of, or which the failing call was passed.
+#[must_use]
+pub fn loads(failure: &Failure, program: &Program<'_>) -> Vec<Pc> {
+    let is_fault = failure.signal.is_some_and(|signal| FAULTS.contains(&signal));
+    let thread = failure.threads.get(failure.failing);
+    let frames = thread
+        .zip(failure.failing_frame)
+        .and_then(|(thread, index)| thread.frames.get(index..));
+    let mut way = Way {
+        program,
+        loads: Vec::new(),
+    };
+    if let Some([failing, callers @ ..]) = frames.filter(|_| is_fault) {
+        way.begin(failing, callers);
+    }
+    way.loads
+}
+
+struct Way<'w, 'a> {
+    program: &'w Program<'a>,
+    loads: Vec<Pc>,
+}
+
+impl<'w, 'a> Way<'w, 'a> {
+    fn look(&self, frame: &ResolvedFrame) -> Option<(FunctionView<'w, 'a>, InstrIx)> {
+        let pc = frame.executing().filter(|_| !frame.line_only)?;
+        let view = FunctionView::new(self.program.module(pc.module)?, self.program.function_at(pc)?);
+        let at = view.flow.containing(pc.addr)?;
+        Some((view, at))
+    }
+
+    fn begin(&mut self, failing: &ResolvedFrame, callers: &[ResolvedFrame]) {
+        let Some((view, at)) = self.look(failing) else {
+            return;
+        };
+        let registers = match failing.position {
+            Position::Exact => view.instruction(at).map(address).unwrap_or_default(),
+            Position::Return => {
+                let known = view.library_summary(at).and_then(|summary| summary.arguments);
+                let count = usize::from(known.unwrap_or(USUAL_ARGUMENTS));
+                Gpr::ARGUMENTS.into_iter().take(count).collect()
+            }
+        };
+        for register in registers {
+            self.from(&view, at, register, callers, DEPTH);
+        }
+    }
+
+    /// Goes back from what a register holds before an instruction.
+    fn from(
+        &mut self,
+        view: &FunctionView<'_, '_>,
+        at: InstrIx,
+        register: Gpr,
+        callers: &[ResolvedFrame],
+        depth: usize,
+    ) {
+        let Some(depth) = depth.checked_sub(1) else { return };
+        let Some(Value::Sum(base, _)) = view.state_before(at).map(|state| state.get(register)) else {
+            return;
+        };
+        match base {
+            Base::Entry(passed) if Gpr::ARGUMENTS.contains(&passed) => {
+                if let [caller, callers @ ..] = callers
+                    && let Some((view, at)) = self.look(caller)
+                {
+                    self.from(&view, at, passed, callers, depth);
+                }
+            }
+            Base::Made(made, _) if !view.is_call(made) => {
+                let mut accesses = view.values.accesses(made).iter();
+                let load = accesses.find(|access| !access.implicit && access.kind != AccessKind::Write);
+                let load = load.filter(|access| may_be_pointer(view, made, access));
+                let load = load.and_then(|_| view.pc(made));
+                self.loads.extend(load.filter(|load| !self.loads.contains(load)));
+                for part in view.instruction(made).map(operands).unwrap_or_default() {
+                    self.from(view, made, part, callers, depth);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether what is loaded is a pointer, as far as its type is known.
+fn may_be_pointer(view: &FunctionView<'_, '_>, load: InstrIx, access: &PlacedAccess) -> bool {
+    let namer = Namer::new(view.module(), &view.flow, &view.values);
+    let name = namer.name(load, access);
+    access.width == Some(8) && name.is_none_or(|name| name.shape == Shape::Pointer)
+}
+
+/// The registers that an access's address is made of.
+fn address(instruction: &Instruction) -> Vec<Gpr> {
+    let has_memory = (0..instruction.op_count()).any(|op| instruction.op_kind(op) == OpKind::Memory);
+    let registers = [instruction.memory_base(), instruction.memory_index()];
+    let known = registers.into_iter().filter_map(Gpr::of);
+    known.filter(|_| has_memory).collect()
+}
+
+/// The registers that a sum is made of: `lea rdi, [rax+rcx]`, `add rdi, rax`. What a load is loaded from is another question.
+fn operands(instruction: &Instruction) -> Vec<Gpr> {
+    use iced_x86::Mnemonic::{Add, Lea, Sub};
+    match instruction.mnemonic() {
+        Lea => address(instruction),
+        Add | Sub => {
+            let operands =
+                (0..instruction.op_count()).filter(|&op| instruction.op_kind(op) == OpKind::Register);
+            operands
+                .filter_map(|op| Gpr::of(instruction.op_register(op)))
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}
