@@ -28,6 +28,7 @@ static void *worker(void *argument) {
     long enough = moment() % (2 * block->size);
     while (written < enough && written < block->size) usleep(10);
     block->in = NULL; /* give back */
+    while (written < block->size) usleep(100);
     return NULL;
 }
 

@@ -85,7 +85,7 @@ impl Follow<'_, '_, '_> {
             caught.complete(&mut report);
         }
         let threads = self.tracer.threads().filter(|&(process, _)| process == pid);
-        self.evidence.unstoppable |= threads.map(|(_, tid)| tid).any(|tid| blocks_traps(pid, tid));
+        self.evidence.unstoppable = threads.map(|(_, tid)| tid).any(|tid| blocks_traps(pid, tid));
         self.tracer.look_at(pid);
         self.subject = self.processes.find_other(pid, self.launched);
         self.each_tracker(|tracker, tracer| tracker.failing(tracer, &report))?;
@@ -171,8 +171,9 @@ impl Caught {
     }
 }
 
-/// Whether a thread cannot be stopped at a trap.
-pub(super) fn blocks_traps(pid: Pid, tid: Tid) -> bool {
+/// Whether a thread cannot be stopped at a trap. Not to be asked when it has just been made: the C library starts threads with all signals
+/// blocked.
+fn blocks_traps(pid: Pid, tid: Tid) -> bool {
     let status = Process::new(pid).thread_status(tid);
     status.is_ok_and(|status| status.blocked.contains(libc::SIGTRAP))
 }

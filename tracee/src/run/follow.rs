@@ -7,7 +7,7 @@ use failure::fail_on::Stream;
 use thiserror::Error;
 
 use super::capture::{self, Capture};
-use super::end::{self, Caught};
+use super::end::Caught;
 use super::options::{Cancel, RunOptions};
 use super::outcome::{Ended, Outcome};
 use super::panics::Panics;
@@ -235,10 +235,6 @@ impl Follow<'_, '_, '_> {
 
     fn stopped(&mut self, stop: &Stop) -> Result<(), RunError> {
         let mut how = Resume::Deliver;
-        if let What::NewThread { .. } = stop.what {
-            // It begins with the mask of whoever made it.
-            self.evidence.unstoppable |= end::blocks_traps(stop.pid, stop.tid);
-        }
         match stop.what {
             What::Signal(info) if self.panicking(stop, &info)? => how = Resume::Suppress,
             What::Signal(info) if !self.is_followed(stop.pid) => self.signal(stop, &info)?,
