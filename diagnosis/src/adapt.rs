@@ -3,12 +3,13 @@
 //! σ starts at 2 and doubles after each recurrence of the failure, so a predictor that held in two recurrences stayed
 //! while σ doubled. Tracking stops when the best predictor is an explanation that held in [`RECURRENCES`] of them and
 //! enough successful runs could have shown it. A value or a branch that is the best so far does not end the search before
-//! the whole slice is tracked, and not even then where there are threads: it may well be the trace of something farther back. Neither does, of threads that wait for locks, what
-//! is no deadlock: that a lock was taken before somebody else wanted it is how every deadlock begins. After [`PATIENCE`] recurrences
-//! what there is has to do, once successful runs have tracked as much; after [`MOST_PATIENCE`] if it only restates the failure.
-//! An explanation that stands after so many waits for the successful runs that could refute it, and needs no more failing ones;
-//! neither does a search that has hardly any successful runs to compare with. One beside which a longer pattern is open, because no
-//! successful run got to its last access, waits for more of them, and from the start.
+//! the whole slice is tracked, and not even then where there are threads: it may well be the trace of something farther
+//! back. Neither does, of threads that wait for locks, what is no deadlock: that a lock was taken before somebody else
+//! wanted it is how every deadlock begins. After [`PATIENCE`] recurrences what there is has to do, once successful runs
+//! have tracked as much; after [`MOST_PATIENCE`] if it only restates the failure. An explanation that stands after so
+//! many waits for the successful runs that could refute it, and needs no more failing ones; neither does a search that
+//! has hardly any successful runs to compare with. One beside which a longer pattern is open, because no successful run
+//! got to its last access, waits for more of them, and from the start.
 //!
 //! All of this counts runs that watched their whole plan. Where hosts share a plan, a run counts as the part of it that it watched
 //! ([`Part`]): four hosts of one register each see in four recurrences what one of four registers sees in one. But none of their runs
@@ -24,7 +25,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::predictor::Predictor;
-use crate::rank::Ranked;
+use crate::rank::{Open, Ranked};
 pub use part::Part;
 
 /// σ at first.
@@ -35,8 +36,10 @@ pub const FIRST: u32 = 2;
 const RECURRENCES: u64 = 3;
 /// Successful runs that could have shown it.
 const LEAST_SUCCESSES: u64 = 5;
-/// The same while a longer pattern could still turn out to be the better explanation.
+/// The same while a longer pattern could still turn out to be the better explanation: by what comes after it,
 const SUCCESSES_TO_CLOSE: u64 = 20;
+/// or by what comes before.
+const SUCCESSES_TO_REVERSE: u64 = 10;
 const SUCCESSES: Part = Part::runs_of(LEAST_SUCCESSES);
 /// Recurrences after which less is enough, and a symptom is: what is hardly chance, however few runs say so.
 const PATIENCE: Part = Part::runs_of(5);
@@ -137,8 +140,8 @@ pub struct Ended<'a> {
     /// Whether failing runs have watched all that is planned now. Where locations take turns at the registers, what tells more
     /// may not have had its turn in a failing one.
     pub watched: bool,
-    /// Whether successful runs may show that a longer pattern explains the failure better.
-    pub open: bool,
+    /// What successful runs may show of a longer pattern that may explain the failure better.
+    pub open: Option<Open>,
     /// Whether the failure is that threads wait for locks, and the program does not get on.
     pub locked: bool,
     /// Whether the program has one thread.
@@ -209,19 +212,18 @@ impl Adapt {
         }
     }
 
-    /// Whether the failure recurred as often as it is waited for, and there are a few successful runs, or there is no hope that there will be. A bug that fails nearly always has successful
-    /// runs, too, and without them nothing can be told; one that always fails has to come to an end.
+    /// Whether the failure recurred as often as it is waited for, and there are a few successful runs, or there is no hope
+    /// that there will be. A bug that fails nearly always has successful runs, too, and without them nothing can be told; one
+    /// that always fails has to come to an end.
     fn is_over(&self) -> bool {
         let times = match self.can_succeed || self.all_successes > Part::NONE {
             true => TIMES_FOR_SUCCESSES,
             false => TIMES_FOR_THE_FIRST,
         };
         let most = self.patiently(Part::runs_of(self.most.into()));
-        match self.all_successes >= FEW_SUCCESSES {
-            true => self.recurrences >= most,
-            // Those that came while successful runs were waited for have told nothing but that.
-            false => self.recurrences + self.spared >= most.times(times),
-        }
+        let compared = self.all_successes >= FEW_SUCCESSES;
+        // Those that came while successful runs were waited for have told nothing but that these are rare.
+        compared && self.recurrences >= most || self.recurrences + self.spared >= most.times(times)
     }
 
     /// How many recurrences that takes where runs tell less.
@@ -247,9 +249,10 @@ impl Adapt {
         self.here += u32::from(run.failed && run.here);
         let patient = self.recurrences < self.patiently(PATIENCE);
         let least = match (run.open, self.shared) {
-            (true, _) => SUCCESSES_TO_CLOSE,
-            (false, true) => LEAST_SUCCESSES * SHARED_SUCCESSES,
-            (false, false) => LEAST_SUCCESSES,
+            (Some(Open::End), _) => SUCCESSES_TO_CLOSE,
+            (_, true) => LEAST_SUCCESSES * SHARED_SUCCESSES,
+            (Some(Open::Reverse), false) => SUCCESSES_TO_REVERSE,
+            (None, false) => LEAST_SUCCESSES,
         };
         let known = |best: &&Ranked| {
             // What is as frequent in successful runs is not said.
@@ -264,7 +267,7 @@ impl Adapt {
                     let seen = !self.shared || self.recurrences.runs() >= RECURRENCES;
                     seen && failing >= RECURRENCES && successful >= least && self.here > 0
                 }
-                false => successful >= least || !run.open && !self.shared && best.counts.convince(),
+                false => successful >= least || run.open.is_none() && !self.shared && best.counts.convince(),
             }
         };
         let tracked = self.successes >= if patient { SUCCESSES } else { TO_END };
@@ -299,7 +302,7 @@ impl Adapt {
         // What one failing run showed may be that run's own: others have to show it before successful ones can refute it.
         let stands = |best: &Ranked| {
             let with = best.counts.failing_with;
-            let often = with >= RECURRENCES && run.open || with > 1 && !patient;
+            let often = with >= RECURRENCES && run.open.is_some() || with > 1 && !patient;
             best.explains && best.counts.separate() && often
         };
         let compared = self.all_successes >= FEW_SUCCESSES;

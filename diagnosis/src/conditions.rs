@@ -203,8 +203,9 @@ impl Changing {
         Some((Change::Fruitless, self.now()))
     }
 
-    /// Takes in that stopping threads where they touch what is watched did not work; gives new conditions when they change.
-    pub fn stopped_in_vain(&mut self) -> Option<(Change, Conditions)> {
+    /// Takes in that threads cannot be stopped where they touch what is watched, since they block all signals so that one of them takes them
+    /// all: their accesses are told much later or never, while a ring takes them from everybody. Gives new conditions when they change.
+    pub fn unstoppable(&mut self) -> Option<(Change, Conditions)> {
         let stops = self.turns.iter().any(|turn| turn.mode != Mode::Observe);
         if !self.may_change_mode || !stops {
             return None;
@@ -223,13 +224,6 @@ impl Changing {
             false => Less::FlowAndStops,
         }
     }
-}
-
-/// Whether threads went on at accesses at which they were to be stopped. A program whose threads block all signals, so that one of them
-/// takes them all, is told of the accesses much later or never; a ring takes them from everybody.
-#[must_use]
-pub fn went_on(record: &RunRecord) -> bool {
-    record.lost > 0 && record.data_flow.as_deref() == Some(Mode::Exact.to_string().as_str())
 }
 
 /// Whether a run may have failed because a thread was delayed: not if there was just one. A deadlock is told by the locks, which
@@ -355,16 +349,16 @@ mod tests {
     #[test]
     fn threads_that_cannot_be_stopped_are_not() {
         let mut changing = Changing::new(Mode::Exact, true, true, 1);
-        let changed = changing.stopped_in_vain().map(|(why, now)| (why, now.mode));
+        let changed = changing.unstoppable().map(|(why, now)| (why, now.mode));
         assert_eq!(changed, Some((Change::Unstoppable, Mode::Observe)));
-        assert_eq!(changing.stopped_in_vain(), None, "once is enough");
+        assert_eq!(changing.unstoppable(), None, "once is enough");
         let changes: Vec<_> = (0..3 * LEAST_PATIENCE)
             .filter_map(|_| changing.after(false, LONG, true))
             .map(|(_, now)| (now.mode, now.loaded))
             .collect();
         let expected = [true, false, true].map(|loaded| (Mode::Observe, loaded));
         assert_eq!(changes, expected);
-        assert_eq!(Changing::new(Mode::Exact, false, true, 1).stopped_in_vain(), None);
+        assert_eq!(Changing::new(Mode::Exact, false, true, 1).unstoppable(), None);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::assemble::{Subject, assemble, representative};
 use crate::evidence::Evidence;
 use crate::predictor::Predictor;
 use crate::predictor::extract::locate;
-use crate::rank::{Ranked, Ranking, expected_writes, is_open, rank, rival};
+use crate::rank::{Ranked, Ranking, expected_writes, open, rank, rival};
 use crate::reading::{self, Cataloguer, Reading};
 use crate::record::{RunEnd, RunRecord};
 use crate::run::{BranchId, LocationId, Run, StatementId};
@@ -443,7 +443,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             uncompared,
             slice_length: self.tracking.is_exhausted().then_some(length),
             watched: self.tracking.is_watched(),
-            open: is_open(&self.evidence, &self.ranked),
+            open: open(&self.evidence, &self.ranked),
             locked: self.is_deadlock(),
             alone: self.is_alone(),
         });

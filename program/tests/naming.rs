@@ -227,8 +227,16 @@ struct book { long cash, bank, total; };
 __attribute__((noinline)) void send(struct book *b) { b->bank += 1; b->total += 1; }
 int main(void) { struct book b = {0}; send(&b); return (int)b.total; }
 "#;
+    // Inlined even where nothing else is, with a `this` of its own.
+    const CXX: &str = r#"
+#include <atomic>
+struct window { std::atomic<long> sum, count; };
+extern "C" long send(const window *w) { return w->count.load(std::memory_order_relaxed); }
+int main() { window w{}; return static_cast<int>(send(&w)); }
+"#;
     for (build, file, text, expected) in [
         ("rustc -g -C opt-level=2", "slot.rs", RUST, vec!["slot.peer"]),
+        ("g++ -g -O0", "window.cc", CXX, vec!["w->count"]),
         ("gcc -g -O2", "book.c", C, vec!["b->bank", "b->total"]),
     ] {
         let folder = Folder::new("inlined-names");

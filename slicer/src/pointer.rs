@@ -22,7 +22,8 @@ const DEPTH: usize = 8;
 /// Arguments of a call of which nobody knows how many it takes.
 const USUAL_ARGUMENTS: u8 = 2;
 
-/// The instructions that loaded the pointers which the address of the failing access is made of, or which the failing call was passed.
+/// The instructions that loaded the pointers which the address of the failing access is made of, or which the failing call was passed,
+/// and the calls that returned them.
 #[must_use]
 pub fn loads(failure: &Failure, program: &Program<'_>) -> Vec<Pc> {
     let is_fault = failure.signal.is_some_and(|signal| FAULTS.contains(&signal));
@@ -58,7 +59,7 @@ impl<'w, 'a> Way<'w, 'a> {
             return;
         };
         let registers = match failing.position {
-            Position::Exact => view.instruction(at).map(address).unwrap_or_default(),
+            Position::Exact => view.instruction(at).map(Gpr::of_address).unwrap_or_default(),
             Position::Return => {
                 let known = view.library_summary(at).and_then(|summary| summary.arguments);
                 let count = usize::from(known.unwrap_or(USUAL_ARGUMENTS));
@@ -101,6 +102,11 @@ impl<'w, 'a> Way<'w, 'a> {
                     self.from(view, made, part, callers, depth);
                 }
             }
+            // What a library's accessor returned, such as `unique_ptr::get`, it read behind what it was passed.
+            Base::Made(call, Gpr::RAX) => {
+                let call = view.pc(call);
+                self.loads.extend(call.filter(|call| !self.loads.contains(call)));
+            }
             _ => {}
         }
     }
@@ -113,19 +119,11 @@ fn may_be_pointer(view: &FunctionView<'_, '_>, load: InstrIx, access: &PlacedAcc
     access.width == Some(8) && name.is_none_or(|name| name.shape == Shape::Pointer)
 }
 
-/// The registers that an access's address is made of.
-fn address(instruction: &Instruction) -> Vec<Gpr> {
-    let has_memory = (0..instruction.op_count()).any(|op| instruction.op_kind(op) == OpKind::Memory);
-    let registers = [instruction.memory_base(), instruction.memory_index()];
-    let known = registers.into_iter().filter_map(Gpr::of);
-    known.filter(|_| has_memory).collect()
-}
-
 /// The registers that a sum is made of: `lea rdi, [rax+rcx]`, `add rdi, rax`. What a load is loaded from is another question.
 fn operands(instruction: &Instruction) -> Vec<Gpr> {
     use iced_x86::Mnemonic::{Add, Lea, Sub};
     match instruction.mnemonic() {
-        Lea => address(instruction),
+        Lea => Gpr::of_address(instruction),
         Add | Sub => {
             let operands =
                 (0..instruction.op_count()).filter(|&op| instruction.op_kind(op) == OpKind::Register);

@@ -112,11 +112,11 @@ def place_of(predictor_statement):
 
 def same_variable(fact, ours):
     """Globals have one name. What a pointer leads to is named after the pointer, which each function calls as it
-    likes: there the member counts."""
+    likes: there the member counts. Rust's `self` is one, too, and has the caller's name where a method was inlined."""
     if ours is None:
         return False
     fact, ours = plain(fact), plain(ours)
-    through_pointer = re.search(r"->|\*", fact)
+    through_pointer = re.search(r"->|\*|^self\.", fact)
     return member(fact) == member(ours) if through_pointer else fact == ours
 
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use agent::{FlowTracking, Tracking};
 use anyhow::Result;
-use diagnosis::conditions::{Change, Changing, may_be_late, went_on};
+use diagnosis::conditions::{Change, Changing, may_be_late};
 use diagnosis::inquiry::{Inquiry, Taken};
 use diagnosis::record::RunEnd;
 use diagnosis::sketch::Sketch;
@@ -70,7 +70,7 @@ impl Inquire<'_> {
         let mode = super::first_mode(self.args.mode);
         let mut changing = Changing::new(mode, may_change, may_drop_flow, found.runs);
         if found.unstoppable
-            && let Some((_, conditions)) = changing.stopped_in_vain()
+            && let Some((_, conditions)) = changing.unstoppable()
         {
             self.progress
                 .say(&format!("{UNSTOPPABLE}: going on in {conditions}"));
@@ -157,7 +157,7 @@ impl Inquire<'_> {
                     may_be_late(&tracked.record, inquiry.is_deadlock()),
                 )
             });
-            let unstoppable = went_on(&tracked.record).then(|| changing.stopped_in_vain());
+            let unstoppable = tracked.outcome.unstoppable.then(|| changing.unstoppable());
             if let Some((why, conditions)) = unstoppable.flatten().or(changed.flatten()) {
                 load = conditions.loaded.then(Load::start);
                 let because = match why {

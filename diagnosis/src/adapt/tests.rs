@@ -12,7 +12,7 @@ fn ended(failed: bool, ranked: &[Ranked], slice_length: Option<u32>) -> Ended<'_
         ranked,
         slice_length,
         watched: true,
-        open: false,
+        open: None,
         uncompared: false,
         locked: false,
         alone: false,
@@ -76,7 +76,7 @@ fn an_explanation_waits_for_successes_without_more_failures() {
 fn an_explanation_waits_for_more_successes_while_a_longer_pattern_is_open() {
     fn open(failed: bool, ranked: &[Ranked]) -> Ended<'_> {
         Ended {
-            open: true,
+            open: Some(Open::End),
             ..ended(failed, ranked, None)
         }
     }
@@ -117,6 +117,28 @@ fn successes_that_never_come_are_not_waited_for_for_ever() {
     let spared = std::iter::from_fn(|| adapt.spares(Part::WHOLE));
     let spared = spared.take_while(|next| matches!(next, Next::Track(_))).count();
     assert!(spared < 100, "{spared} failures");
+}
+
+#[test]
+fn failures_do_not_go_on_for_ever_once_successes_stay_away() {
+    let (mut lab, good, bad) = order();
+    let ranked = rankings(&mut lab, &good, &bad, 3);
+    let mut adapt = Adapt::new(FIRST, 12);
+    for ranked in ranked.iter().take(3) {
+        adapt.ended(ended(false, &[], None));
+        adapt.ended(Ended {
+            open: Some(Open::End),
+            ..ended(true, ranked, None)
+        });
+    }
+    let spared: Vec<_> = std::iter::from_fn(|| adapt.spares(Part::WHOLE))
+        .take(100)
+        .collect();
+    assert!(
+        matches!(spared[0], Next::Track(_)),
+        "it waits for successful runs"
+    );
+    assert!(spared.contains(&Next::Stop(Stop::Enough)), "and not for ever");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! of its thread that it leads to. The order of two threads' steps is the events' order; where that is not certain, the
 //! step says up to which number the others are known to have come before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::present;
 use super::select::Pick;
@@ -142,7 +142,7 @@ fn key(catalogue: &Catalogue, run: &Run, picks: &[Pick], pick: &Pick) -> (bool, 
         // The creation before what the created thread begins with.
         return (
             false,
-            beginning(run, created),
+            beginning(run, picks, created),
             STARTS + u32::from(pick.thread == created),
         );
     }
@@ -170,20 +170,19 @@ fn key(catalogue: &Catalogue, run: &Run, picks: &[Pick], pick: &Pick) -> (bool, 
             .iter()
             .find(|other| other.thread == pick.thread && other.statement == before);
         if let Some(created) = next.and_then(|next| next.starts) {
-            return (false, beginning(run, created), STARTS - depth);
+            return (false, beginning(run, picks, created), STARTS - depth);
         }
         at = next.and_then(|next| next.before);
     }
     (false, usize::MAX, LEADS - depth)
 }
 
-/// Where the threads of this kind begin: before everything that they do.
-fn beginning(run: &Run, created: ThreadIx) -> usize {
+/// Where the threads of this kind begin that are shown: before everything that they do.
+fn beginning(run: &Run, picks: &[Pick], created: ThreadIx) -> usize {
     let role = |thread: ThreadIx| run.threads.get(thread.0 as usize).map(|thread| &thread.role);
-    let first = run
-        .events
-        .iter()
-        .position(|event| role(event.thread) == role(created));
+    let shown = picks.iter().map(|pick| pick.thread);
+    let shown: BTreeSet<ThreadIx> = shown.filter(|&thread| role(thread) == role(created)).collect();
+    let first = run.events.iter().position(|event| shown.contains(&event.thread));
     first.unwrap_or(usize::MAX - 1)
 }
 

@@ -259,6 +259,7 @@ fn the_failing_thread_learns_of_a_race_that_is_over() {
             "worker:52 R",
             "worker:58 RW",
             "worker:58 RW",
+            "worker:95",
             "worker:74 R",
             "worker:75",
             "worker:66"
@@ -269,6 +270,7 @@ fn the_failing_thread_learns_of_a_race_that_is_over() {
         (57, false),
         (58, true),
         (58, true),
+        (95, false),
         (74, true),
         (75, false),
         (66, false),

@@ -17,6 +17,8 @@
 
 mod acquired;
 mod behind;
+mod left_open;
+mod pairs;
 mod pieced;
 #[cfg(test)]
 mod tests;
@@ -26,9 +28,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use self::behind::Latest;
+use self::left_open::{LeftOpen, Otherwise};
 use crate::predictor::cycle::Acquired;
 use crate::predictor::extract::{
-    Cut, Headless, Observation, Place, Preceded, Values, begins_with, observe, torn_by,
+    Cut, Headless, Observation, Place, Preceded, Values, begins_with, observe, returned_by, torn_by,
 };
 use crate::predictor::halves::Half;
 use crate::predictor::{Actor, OrderPattern, Predictor, Role, Test};
@@ -69,6 +72,12 @@ pub struct Evidence {
     /// Runs that failed by a read before the thread that had written could write again.
     #[serde(with = "pairs", default)]
     cut: BTreeMap<Cut, Tally>,
+    /// Runs in which a read met what nobody was seen to write.
+    #[serde(with = "pairs", default)]
+    missed: BTreeMap<Place, Tally>,
+    /// Pairs of reads of which the first does not decide on the second.
+    #[serde(default)]
+    unguarded: BTreeSet<(LocationId, Actor, Actor)>,
     /// What writes are followed by in successful runs.
     #[serde(default)]
     followed: BTreeSet<(Place, Option<StatementId>)>,
@@ -162,11 +171,34 @@ struct Held {
     /// The same of those that were over too early.
     #[serde(default)]
     with_cut: Tally,
+    /// The same of those that missed a write.
+    #[serde(default)]
+    with_missed: Tally,
     /// Events after it, summed over the failing runs with it.
     events_after: u64,
     /// Some of the runs with it.
     #[serde(default)]
     latest: Latest,
+}
+
+impl Held {
+    /// Notes what a run would have left open if it had not told of the predictor.
+    fn tell(&mut self, otherwise: Otherwise, failed: bool) {
+        let Otherwise {
+            headless,
+            cut,
+            missed,
+        } = otherwise;
+        for (is_so, tally) in [
+            (headless, &mut self.with_headless),
+            (cut, &mut self.with_cut),
+            (missed, &mut self.with_missed),
+        ] {
+            if is_so {
+                tally.add(failed);
+            }
+        }
+    }
 }
 
 impl Evidence {
@@ -219,6 +251,7 @@ impl Evidence {
         for acquired in observation.told.acquired {
             *self.acquired.entry(acquired).or_default() += 1;
         }
+        self.unguarded.extend(observation.unguarded);
         for (place, values) in observation.wrote {
             let known = self.wrote.entry(place).or_default();
             *known = known.and(values);
@@ -226,24 +259,20 @@ impl Evidence {
         for unseen in observation.unseen.into_iter().filter(|_| complete) {
             self.unseen.entry(unseen).or_default().add(failed);
         }
-        let headless = if complete {
-            observation.headless
-        } else {
-            BTreeSet::new()
-        };
-        let is_headless =
-            |predictor: &Predictor| torn_by(predictor).is_some_and(|torn| headless.contains(&torn));
-        for headless in &headless {
+        let open = LeftOpen::by(
+            observation.headless,
+            observation.cut,
+            observation.missed,
+            complete,
+        );
+        for headless in &open.headless {
             self.headless.entry(headless.clone()).or_default().add(failed);
         }
-        let cut = if complete {
-            observation.cut
-        } else {
-            BTreeSet::new()
-        };
-        let is_cut = |predictor: &Predictor| begins_with(predictor).is_some_and(|begun| cut.contains(&begun));
-        for cut in &cut {
+        for cut in &open.cut {
             self.cut.entry(cut.clone()).or_default().add(failed);
+        }
+        for missed in &open.missed {
+            self.missed.entry(missed.clone()).or_default().add(failed);
         }
         for (predictor, events_after) in observation.held {
             if !self.takes(&predictor) {
@@ -251,16 +280,11 @@ impl Evidence {
             }
             let silent = !complete || !silence_counts(run, &predictor);
             let late = began_late(run, &predictor);
-            let (headless, cut) = (is_headless(&predictor), is_cut(&predictor));
+            let told = open.otherwise(&predictor);
             let held = self.held.entry(predictor).or_default();
             held.with.add(failed);
             held.latest.add(run.number, failed);
-            if headless {
-                held.with_headless.add(failed);
-            }
-            if cut {
-                held.with_cut.add(failed);
-            }
+            held.tell(told, failed);
             if silent {
                 held.with_otherwise_silent.add(failed);
             } else if late {
@@ -270,18 +294,13 @@ impl Evidence {
                 held.events_after += events_after;
             }
         }
-        let open = observation.unknown.into_iter().filter(|_| complete);
-        for predictor in open.filter(|predictor| silence_counts(run, predictor)) {
+        let unknown = observation.unknown.into_iter().filter(|_| complete);
+        for predictor in unknown.filter(|predictor| silence_counts(run, predictor)) {
             let late = began_late(run, &predictor);
-            let (headless, cut) = (is_headless(&predictor), is_cut(&predictor));
+            let told = open.otherwise(&predictor);
             let held = self.held.entry(predictor).or_default();
             held.unknown.add(failed);
-            if headless {
-                held.with_headless.add(failed);
-            }
-            if cut {
-                held.with_cut.add(failed);
-            }
+            held.tell(told, failed);
             if late {
                 held.unknown_late.add(failed);
             }
@@ -328,7 +347,9 @@ impl Evidence {
             + self.followed.len()
             + self.unseen.len()
             + self.headless.len()
-            + self.cut.len();
+            + self.cut.len()
+            + self.missed.len()
+            + self.unguarded.len();
         self.held.len()
             + seen
             + self.numbers.len()
@@ -413,7 +434,10 @@ impl Evidence {
         };
         let cut = begins_with(predictor).and_then(|begun| self.cut.get(&begun));
         let cut = cut.copied().unwrap_or_default();
+        let missed = returned_by(predictor).and_then(|read| self.missed.get(&read));
+        let missed = missed.copied().unwrap_or_default();
         let of = |tally: fn(&Tally) -> u64| {
+            let missed = tally(&missed).saturating_sub(tally(&held.with_missed));
             let cut = tally(&cut).saturating_sub(tally(&held.with_cut));
             let (could, unknown, silent) = (
                 tally(&could),
@@ -424,7 +448,7 @@ impl Evidence {
                 let unknown = unknown.saturating_sub(tally(&held.unknown_late));
                 tally(&from_the_start).saturating_sub(unknown + cut) + silent + tally(&held.with_late)
             } else {
-                could.saturating_sub(unknown + cut + tally(&unseen)) + silent
+                could.saturating_sub(unknown + cut + missed + tally(&unseen)) + silent
             }
         };
         Counts {
@@ -524,6 +548,14 @@ impl Evidence {
         here.any(|order| [&order.first, &order.second].contains(&actor))
     }
 
+    /// Whether a thread may make the first of two reads to decide on the second: none made the second before it had ever made the first.
+    #[must_use]
+    pub(crate) fn may_guard(&self, location: LocationId, first: &Actor, second: &Actor) -> bool {
+        !self
+            .unguarded
+            .contains(&(location, first.clone(), second.clone()))
+    }
+
     /// Whether a write leaves anything else than zero, as far as one can tell.
     #[must_use]
     pub(crate) fn fills(&self, location: LocationId, writer: &Actor) -> bool {
@@ -570,28 +602,5 @@ fn silence_counts(run: &Run, predictor: &Predictor) -> bool {
             let late = predictor.needs_the_start() && run.late.contains(location);
             run.watched.contains(location) && !late
         }),
-    }
-}
-
-/// Maps with keys that are no strings, as lists of pairs.
-mod pairs {
-    use std::collections::BTreeMap;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(super) fn serialize<K: Serialize, V: Serialize, S: Serializer>(
-        map: &BTreeMap<K, V>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(map)
-    }
-
-    pub(super) fn deserialize<'de, K, V, D>(deserializer: D) -> Result<BTreeMap<K, V>, D::Error>
-    where
-        K: Deserialize<'de> + Ord,
-        V: Deserialize<'de>,
-        D: Deserializer<'de>,
-    {
-        Ok(Vec::<(K, V)>::deserialize(deserializer)?.into_iter().collect())
     }
 }

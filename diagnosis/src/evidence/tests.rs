@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::Evidence;
-use crate::predictor::extract::{Observation, begins_with, observe, torn_by};
+use crate::predictor::extract::{Observation, begins_with, observe, returned_by, torn_by};
 use crate::predictor::{OrderPattern, Predictor};
 use crate::run::{
     Access, AccessKind, Catalogue, Event, Failed, LocationId, LocationInfo, Run, RunThread, Shape,
@@ -67,7 +67,7 @@ fn event_of((thread, statement, location, writes, value, uncertain): Happened) -
         uncertain,
         what: What::Access(Access {
             location: LocationId(location),
-            addr: u64::from(location),
+            addr: u64::from(location) + 8 * u64::from(statement % 2),
             kind: if writes {
                 AccessKind::Write
             } else {
@@ -110,6 +110,7 @@ fn brute_force(runs: &[Run], predictor: &Predictor) -> Counts {
             || observation.unknown.contains(predictor)
             || met_what_it_leaves(runs, &observation, predictor)
             || torn_by(predictor).is_some_and(|torn| observation.headless.contains(&torn))
+            || returned_by(predictor).is_some_and(|read| observation.missed.contains(&read))
             || begins_with(predictor).is_some_and(|begun| observation.cut.contains(&begun));
         if held || !silent {
             let (all, with) = match run.failed {

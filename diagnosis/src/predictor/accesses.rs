@@ -37,6 +37,16 @@ impl Touch {
         }
     }
 
+    /// Whether it certainly found something else than an access before it left.
+    pub fn contradicts(&self, before: &Self) -> bool {
+        let certain = self.block.is_none() && before.block.is_none();
+        let differ = before
+            .value
+            .zip(self.met())
+            .is_some_and(|(left, met)| left != met);
+        certain && differ
+    }
+
     /// Whether it is certain that this came before one that is listed after it.
     pub fn certainly_before(&self, later: &Self) -> bool {
         if self.thread == later.thread {

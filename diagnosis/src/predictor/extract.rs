@@ -7,7 +7,7 @@ use super::accesses::Touch;
 use super::cycle::{Deadlock, Told};
 use super::interleaving::{Found, Pass};
 use super::{Actor, AtomicityPattern, OrderPattern, Predictor, Role, accesses, cycle, torn, values};
-use crate::run::{Catalogue, LocationId, Run, Shape, StatementId, ThreadIx, What};
+use crate::run::{AccessKind, Catalogue, LocationId, Run, Shape, StatementId, ThreadIx, What};
 
 /// Statements of one address whose order among one another is remembered.
 const ORDERED: usize = 64;
@@ -26,6 +26,11 @@ pub struct Observation {
     /// What reads met that somebody left before the run began to watch, as far as nothing tells whether such a read returned
     /// another thread's write.
     pub unseen: BTreeMap<Place, Values>,
+    /// Reads that met what nobody was seen to write: a register was elsewhere. Whether they returned another thread's write, and whose,
+    /// is not known.
+    pub missed: BTreeSet<Place>,
+    /// Reads of which a thread made the second before it had ever made the first: the first does not decide on the second.
+    pub unguarded: BTreeSet<(LocationId, Actor, Actor)>,
     /// Accesses of a thread that came after another's, where the thread may have had one before that while nobody watched: whether
     /// the other's was between two of them is not known.
     pub headless: BTreeSet<Headless>,
@@ -158,6 +163,7 @@ fn look(
     run: &Run,
     roles: &Roles,
     touches: &BTreeMap<(LocationId, u64), Vec<Touch>>,
+    wandering: &BTreeSet<LocationId>,
     out: &mut impl Found,
 ) {
     for ((location, _), list) in touches {
@@ -166,6 +172,7 @@ fn look(
             roles: &roles.of,
             from_the_start: !run.late.contains(location) && run.incomplete.is_none(),
             may_be_empty: may_be_empty(catalogue, *location),
+            gaps: wandering.contains(location),
         }
         .run(list, out);
     }
@@ -180,6 +187,14 @@ fn look(
             out.found(Predictor::Branch { branch, way, role }, &[event], true);
         }
     }
+}
+
+/// The locations that a run found at several places, one after the other: while a register is at one of them, it is not at the others.
+fn wandering(run: &Run, touches: &BTreeMap<(LocationId, u64), Vec<Touch>>) -> BTreeSet<LocationId> {
+    let places = touches.keys().map(|(location, _)| *location);
+    let places: Vec<LocationId> = places.filter(|location| run.late.contains(location)).collect();
+    let again = places.windows(2).filter(|pair| pair[0] == pair[1]);
+    again.map(|pair| pair[0]).collect()
 }
 
 /// Whether a location can hold nothing: a null pointer, or what a type without a name has for it.
@@ -206,7 +221,8 @@ pub fn locate(catalogue: &Catalogue, run: &Run, predictor: &Predictor) -> Option
         wanted: &wanted,
         events: None,
     };
-    look(catalogue, run, &roles, &touches, &mut locator);
+    let wandering = wandering(run, &touches);
+    look(catalogue, run, &roles, &touches, &wandering, &mut locator);
     locator.events
 }
 
@@ -221,7 +237,8 @@ pub fn observe(catalogue: &Catalogue, run: &Run) -> Observation {
     let roles = Roles::new(run);
     let touches = accesses::by_address(run);
     let mut collector = Collector::default();
-    look(catalogue, run, &roles, &touches, &mut collector);
+    let wandering = wandering(run, &touches);
+    look(catalogue, run, &roles, &touches, &wandering, &mut collector);
     let name = |role: &u16| roles.name(*role);
 
     let after = |event: usize| run.events.len().saturating_sub(1 + event) as u64;
@@ -247,6 +264,7 @@ pub fn observe(catalogue: &Catalogue, run: &Run) -> Observation {
         };
         let late = run.late.contains(location);
         let mut written = false;
+        let mut left: Option<&Touch> = None;
         for touch in list {
             let Some(role) = role(touch.thread) else { continue };
             let place = (
@@ -256,6 +274,13 @@ pub fn observe(catalogue: &Catalogue, run: &Run) -> Observation {
                     role,
                 },
             );
+            let before = left.replace(touch);
+            if touch.kind.reads()
+                && wandering.contains(location)
+                && before.is_some_and(|before| touch.contradicts(before))
+            {
+                observation.missed.insert(place.clone());
+            }
             if let Some(met) = touch.met().filter(|_| touch.kind.reads() && late && !written) {
                 let unseen = observation.unseen.entry(place.clone()).or_default();
                 *unseen = unseen.with(met);
@@ -264,6 +289,13 @@ pub fn observe(catalogue: &Catalogue, run: &Run) -> Observation {
                 written = true;
                 let wrote = observation.wrote.entry(place).or_default();
                 *wrote = touch.value.map_or(*wrote, |value| wrote.with(value));
+            }
+        }
+        if !late {
+            for (first, second) in unguarded(list) {
+                if let (Some(a), Some(b)) = (actor(first), actor(second)) {
+                    observation.unguarded.insert((*location, a, b));
+                }
             }
         }
         if late {
@@ -303,20 +335,36 @@ pub fn observe(catalogue: &Catalogue, run: &Run) -> Observation {
         }
     }
     let told = observation.held.keys().chain(&observation.unknown);
-    let told: BTreeSet<Place> = told
-        .filter_map(|predictor| match predictor {
-            Predictor::Order {
-                pattern: OrderPattern::Wr,
-                location,
-                second,
-                ..
-            } => Some((*location, second.clone())),
-            _ => None,
-        })
-        .collect();
-    observation.unseen.retain(|place, _| !told.contains(place));
+    let orders = told.filter(|predictor| matches!(predictor, Predictor::Order { .. }));
+    let told: BTreeSet<Place> = orders.filter_map(returned_by).collect();
+    let missed = &observation.missed;
+    let is_open = |place: &Place| !told.contains(place) && !missed.contains(place);
+    observation.unseen.retain(|place, _| is_open(place));
+    // Said once.
+    observation
+        .headless
+        .retain(|(location, _, second)| !missed.contains(&(*location, second.clone())));
     observation.told = cycle::told(catalogue, run, &touches);
     observation
+}
+
+/// The read of a predictor that says which write it returned.
+pub(crate) fn returned_by(predictor: &Predictor) -> Option<Place> {
+    match predictor {
+        Predictor::Order {
+            pattern: OrderPattern::Wr,
+            location,
+            second,
+            ..
+        }
+        | Predictor::Atomicity {
+            pattern: AtomicityPattern::Rwr | AtomicityPattern::Wwr,
+            location,
+            second,
+            ..
+        } => Some((*location, second.clone())),
+        _ => None,
+    }
 }
 
 /// What a pair of accesses was torn by, and its second one.
@@ -401,6 +449,25 @@ fn after_others(list: &[Touch]) -> BTreeSet<(Doer, Doer)> {
         }
         let others = since.iter_mut().filter(|(thread, _)| **thread != touch.thread);
         others.for_each(|(_, since)| _ = since.insert(doer));
+    }
+    pairs
+}
+
+/// Pairs of reads of which a thread made the second first.
+fn unguarded(list: &[Touch]) -> Vec<(Doer, Doer)> {
+    let mut begun: BTreeMap<ThreadIx, Vec<StatementId>> = BTreeMap::new();
+    for touch in list.iter().filter(|touch| touch.kind == AccessKind::Read) {
+        let reads = begun.entry(touch.thread).or_default();
+        if reads.len() < ORDERED && !reads.contains(&touch.statement) {
+            reads.push(touch.statement);
+        }
+    }
+    let mut pairs = Vec::new();
+    for (thread, reads) in begun {
+        for (at, second) in reads.iter().enumerate() {
+            let later = reads.iter().skip(at + 1);
+            pairs.extend(later.map(|first| ((thread, *first), (thread, *second))));
+        }
     }
     pairs
 }

@@ -27,6 +27,8 @@ pub(crate) struct Pass<'a> {
     pub from_the_start: bool,
     /// Whether zero may stand for what is not there yet: a counter that is zero is one all the same.
     pub may_be_empty: bool,
+    /// Whether accesses in between may be missing.
+    pub gaps: bool,
 }
 
 #[derive(Default)]
@@ -78,6 +80,7 @@ impl Pass<'_> {
         };
         if touch.kind.reads()
             && let Some(write) = state.last_write.as_ref().filter(foreign)
+            && !(self.gaps && touch.contradicts(write))
         {
             emit(OrderPattern::Wr, write);
         }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use super::{Ranked, Showing, Standing, expected_writes};
+use super::{Class, Ranked, Showing, Standing, expected_writes};
 use crate::evidence::Evidence;
 use crate::predictor::{Actor, AtomicityPattern, Ending, OrderPattern, Predictor, Role, Test, When};
 use crate::run::{Catalogue, LocationId, Shape, StatementId};
@@ -119,7 +119,7 @@ impl<'a> Judge<'a> {
             counts: ranked.counts,
             explains: true,
             standing: Standing {
-                class: 0,
+                class: Class::Explanation,
                 length: 3,
                 ..ranked.standing
             },
@@ -127,28 +127,24 @@ impl<'a> Judge<'a> {
     }
 
     /// Rules 1 and 2.
-    fn class(&self, predictor: &Predictor, explains: bool) -> u8 {
-        let restates = |statement| self.restates(statement);
+    fn class(&self, predictor: &Predictor, explains: bool) -> Class {
         match predictor {
-            Predictor::Value {
-                test: Test::Is(_), ..
-            } => 7,
-            Predictor::Value { at, .. } if restates(at.statement) => 6,
-            Predictor::Value {
-                test: Test::NonZeroReadBy(_),
-                ..
-            } => 2,
-            Predictor::Value { .. } => 4,
+            Predictor::Value { at, test, .. } => match (test, self.restates(at.statement)) {
+                (Test::Is(_), true) => Class::FailingNumber,
+                (Test::Is(_), false) => Class::Number,
+                (_, true) => Class::FailingValue,
+                (Test::NonZeroReadBy(_), false) => Class::Written,
+                (_, false) => Class::Value,
+            },
             Predictor::Branch { branch, .. } => {
                 let info = self.catalogue.branches.get(branch.0 as usize);
-                if info.is_some_and(|info| restates(info.statement)) {
-                    5
-                } else {
-                    3
+                match info.is_some_and(|info| self.restates(info.statement)) {
+                    true => Class::FailingBranch,
+                    false => Class::Branch,
                 }
             }
-            _ if explains => 0,
-            _ => 1,
+            _ if explains => Class::Explanation,
+            _ => Class::Threads,
         }
     }
 
@@ -193,7 +189,10 @@ impl<'a> Judge<'a> {
                 let begins_with_read = !matches!(pattern, AtomicityPattern::Wwr | AtomicityPattern::Wrw);
                 let before = self.returned(*location, between, first)
                     || !begins_with_read && self.evidence.succeeded_with(*location, between, first);
-                before && self.evidence.succeeded_with(*location, second, between)
+                // What is checked after its use, in the turn of a loop before, is no check.
+                let pair =
+                    *pattern != AtomicityPattern::Rwr || self.evidence.may_guard(*location, first, second);
+                pair && before && self.evidence.succeeded_with(*location, second, between)
             }
         }
     }

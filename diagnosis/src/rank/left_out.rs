@@ -21,7 +21,7 @@ pub(super) fn leave_out(ranked: &mut Vec<Ranked>, evidence: &Evidence) {
     let explained: Vec<(LocationId, Actor, u64)> = ranked
         .iter()
         .filter(|ranked| is_reason(ranked) && ranked.counts.successful_with == 0)
-        .flat_map(read_last)
+        .flat_map(last_access)
         .collect();
     ranked.retain(|ranked| !explained.iter().any(|explained| is_symptom(ranked, explained)));
     // What other threads than the failing one found in memory tells how far they were, and follows from what the threads did.
@@ -103,22 +103,20 @@ fn is_said_by(not_zero: &Ranked, ranked: &Ranked) -> bool {
     (at, location, read, not_zero.counts) == (by, of, same, ranked.counts)
 }
 
-/// What the last access of an interleaving reads, where and by whom, and in how many failing runs.
-fn read_last(ranked: &Ranked) -> Option<(LocationId, Actor, u64)> {
+/// The last access of an interleaving, where and by whom, and in how many failing runs.
+fn last_access(ranked: &Ranked) -> Option<(LocationId, Actor, u64)> {
     let accesses = ranked.predictor.accesses();
-    let (actor, location, kind) = accesses.last()?;
-    let reads = kind.is_some_and(|kind| kind.reads());
-    let read = ((*location)?, (*actor).clone(), ranked.counts.failing_with);
-    reads.then_some(read)
+    let (actor, location, _) = accesses.last()?;
+    Some(((*location)?, (*actor).clone(), ranked.counts.failing_with))
 }
 
-/// Whether a predictor only says what a read found that an explanation ends with: that follows from it, though more runs may show
-/// the value than the interleaving that led to it.
-fn is_symptom(ranked: &Ranked, (read, by, times): &(LocationId, Actor, u64)) -> bool {
+/// Whether a predictor only says what the access found or left that an explanation ends with: that follows from it, though more runs may
+/// show the value than the interleaving that led to it.
+fn is_symptom(ranked: &Ranked, (last, by, times): &(LocationId, Actor, u64)) -> bool {
     let Predictor::Value { at, location, .. } = &ranked.predictor else {
         return false;
     };
-    (at, location) == (by, read) && times * 2 >= ranked.counts.failing_with
+    (at, location) == (by, last) && times * 2 >= ranked.counts.failing_with
 }
 
 /// Whether an order that explains the failure is in a pattern that does not, and in as many failing runs: then the pair does not matter

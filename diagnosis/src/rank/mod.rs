@@ -46,7 +46,7 @@ use crate::run::{Catalogue, LocationId, StatementId};
 use crate::statistics::Counts;
 use judge::Judge;
 use left_out::leave_out;
-pub use open::{is_open, rival};
+pub use open::{Open, open, rival};
 
 /// The F-measure, in hundredths, from which on a predictor separates failing runs from successful ones. One that held in half
 /// of the failing runs, and in no other, has 83; in a third of them, 71.
@@ -73,19 +73,19 @@ impl Ranked {
     /// Whether it says no more than that the failure happened.
     #[must_use]
     pub fn restates(&self) -> bool {
-        matches!(self.standing.class, 5 | 6)
+        matches!(self.standing.class, Class::FailingValue | Class::FailingBranch)
     }
 
     /// Whether it says more than that the failure happened, or which number some counter had.
     pub(crate) fn says_something(&self) -> bool {
-        self.standing.class < 5
+        self.standing.class < Class::FailingValue
     }
 
     /// Whether it is about threads, was in most of the failing runs that could have shown it, and in no other.
     fn may_explain(&self) -> bool {
         let counts = &self.counts;
         let in_most = counts.failing_with * 2 >= counts.failing;
-        self.standing.class < 2 && in_most && counts.successful_with == 0
+        self.standing.class <= Class::Threads && in_most && counts.successful_with == 0
     }
 
     /// Whether it says something, and separates the runs.
@@ -96,12 +96,35 @@ impl Ranked {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Standing {
-    class: u8,
+    class: Class,
     /// Longer is better.
     length: usize,
     shows_in_values: Showing,
     /// Events after it in the failing runs with it: their sum, and how many runs.
     events_after: (u64, u64),
+}
+
+/// What a predictor is about; what says more comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Class {
+    /// Threads, in an order that successful runs have the other way round.
+    Explanation,
+    /// Threads.
+    Threads,
+    /// Who wrote what was read.
+    Written,
+    /// A decision.
+    Branch,
+    /// A value.
+    Value,
+    /// The value by which it failed.
+    FailingValue,
+    /// Which number that was: more than that it failed.
+    FailingNumber,
+    /// That it failed.
+    FailingBranch,
+    /// Any number.
+    Number,
 }
 
 /// How a predictor shows in the values that were read; more is better.

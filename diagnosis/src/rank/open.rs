@@ -4,26 +4,52 @@ use super::Ranked;
 use crate::evidence::Evidence;
 use crate::predictor::{Predictor, Role};
 
-/// Whether a longer pattern at the same location tells as much as the best predictor, and only fails to explain the failure because no
-/// successful run got as far as the last of its accesses: more of them may show what the best one leaves open.
+/// Why a longer pattern at the same location, that tells as much as the best predictor, does not explain the failure yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Open {
+    /// No successful run had its first two accesses the other way round: where one has, it is not the order of the last two
+    /// alone that is to blame.
+    Reverse,
+    /// No successful run got as far as the last of its accesses.
+    End,
+}
+
+/// What more successful runs may show of a longer pattern, if anything.
 #[must_use]
-pub fn is_open(evidence: &Evidence, ranked: &[Ranked]) -> bool {
-    let Some(best) = ranked.first() else { return false };
+pub fn open(evidence: &Evidence, ranked: &[Ranked]) -> Option<Open> {
+    let best = ranked.first()?;
     let known = |predictor: &Predictor| {
         ranked
             .iter()
             .any(|ranked| ranked.explains && ranked.predictor == *predictor)
     };
     let locations = best.predictor.locations();
-    evidence.predictors().any(|predictor| match predictor {
-        Predictor::Atomicity { location, second, .. } => {
-            locations.contains(location)
-                && !evidence.succeeded_by(*location, second)
-                && evidence.counts(predictor).compare_f(&best.counts).is_ge()
-                && !known(predictor)
+    let may_tell = |predictor: &Predictor| {
+        evidence.counts(predictor).compare_f(&best.counts).is_ge() && !known(predictor)
+    };
+    let why = |predictor: &Predictor| match predictor {
+        Predictor::Atomicity {
+            location,
+            first,
+            between,
+            second,
+            ..
+        } if locations.contains(location) => {
+            let ends_with_best = matches!(&best.predictor, Predictor::Order { location: at, first, second: last, .. }
+                if (at, first, last) == (location, between, second));
+            if !evidence.succeeded_by(*location, second) {
+                Some(Open::End)
+            } else if ends_with_best && !evidence.succeeded_with(*location, between, first) {
+                Some(Open::Reverse)
+            } else {
+                None
+            }
         }
-        _ => false,
-    })
+        _ => None,
+    };
+    let predictors = evidence.predictors();
+    let open = predictors.filter_map(|predictor| why(predictor).filter(|_| may_tell(predictor)));
+    open.max()
 }
 
 /// What may explain the failure as well as the best predictor does, if anybody looked: the same pattern between threads of the same kinds at

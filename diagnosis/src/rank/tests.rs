@@ -1,5 +1,6 @@
 //! Each class of bug, as runs of programs of its kind look: the cause is first.
 
+use super::Open;
 use crate::run::Shape;
 use crate::sketch::Why;
 use crate::testkit::Lab;
@@ -212,11 +213,53 @@ fn what_no_successful_run_got_to_is_open() {
     ];
     let (evidence, ranked) = lab.rank(&runs);
     assert_eq!(lab.describe(&ranked[0]), "WRW 83 60 86");
-    assert!(super::is_open(&evidence, &ranked));
+    assert_eq!(super::open(&evidence, &ranked), Some(Open::End));
     runs.push(lab.success("s:W83=7 m:R60=7 m:R63=7 s:W86=0"));
     let (evidence, ranked) = lab.rank(&runs);
     assert_eq!(lab.describe(&ranked[0]), "RWR 60 86 63");
-    assert!(!super::is_open(&evidence, &ranked));
+    assert_eq!(super::open(&evidence, &ranked), None);
+}
+
+/// A report checks a count (102) and divides by it (106); what resets it (78) was only seen after the check in successful runs. That the
+/// reset came before the division explains the failure until one succeeds that was reset before both.
+#[test]
+fn what_no_successful_run_had_the_other_way_round_is_open() {
+    let mut lab = Lab::new(
+        &[('r', "reporter"), ('o', "rollover")],
+        &[("count", Shape::Unsigned)],
+    );
+    let mut runs = vec![
+        lab.success("r:R102=2 r:R106=2 o:W78=0"),
+        lab.success("r:R102=2 r:R106=2"),
+        lab.failure("r:R102=2 o:W78=0 r:R106=0", 'r', &[107]),
+        lab.failure("r:R102=2 o:W78=0 r:R106=0", 'r', &[107]),
+    ];
+    let (evidence, ranked) = lab.rank(&runs);
+    assert_eq!(lab.describe(&ranked[0]), "WR 78 106");
+    assert_eq!(super::open(&evidence, &ranked), Some(Open::Reverse));
+    runs.push(lab.success("o:W78=0 r:R102=0"));
+    let (evidence, ranked) = lab.rank(&runs);
+    assert_eq!(lab.describe(&ranked[0]), "RWR 102 78 106");
+    assert_eq!(super::open(&evidence, &ranked), None);
+}
+
+/// A transfer is said to be pending (84) after it was done (53), and the wait for it (74) fails. On a slow machine it may also fail because the
+/// transfer is not done.
+#[test]
+fn what_was_read_of_the_last_write_of_an_explanation_follows_from_it() {
+    let mut lab = Lab::new(
+        &[('m', "main"), ('c', "completion")],
+        &[("pending", Shape::Signed)],
+    );
+    let mut runs: Vec<_> = (0..10).map(|_| lab.success("m:W84=1 c:W53=0 m:R74=0")).collect();
+    for bad in [
+        "c:W53=0 m:W84=1 m:R74=1",
+        "c:W53=0 m:W84=1 m:R74=1",
+        "m:W84=1 m:R74=1",
+    ] {
+        runs.push(lab.failure(bad, 'm', &[74]));
+    }
+    assert_eq!(first(&mut lab, &runs), "WW 53 84");
 }
 
 /// Two workers take a slot (52) and advance the index (58) without excluding one another. Unoptimised, the increment
@@ -661,4 +704,36 @@ fn what_another_thread_found_is_no_cause_beside_an_explanation() {
     }
     runs.push(lab.success("f:R30=3 f:W33=9 d:R41=9 d:R42=5@right f:W37=12@right"));
     assert_eq!(first(&mut lab, &runs), "WRR 33 41 42");
+}
+
+/// Sessions come and go, and the one register is with the newest: that the reaper emptied a slot (26) was missed in two of the runs that
+/// failed of it (14).
+#[test]
+fn a_write_that_was_missed_speaks_against_nobody() {
+    let mut lab = Lab::new(&[('s', "serve"), ('r', "reap")], &[("slot", Shape::Pointer)]);
+    let seen = "s:W12=7 r:W26=0 s:R14=0";
+    let missed = "s:W12=7 s:W12=9@slot+1 s:R14=0";
+    let mut runs: Vec<_> = (0..5).map(|_| lab.success("s:W12=7 s:R14=7 r:W26=0")).collect();
+    runs.extend([seen, missed, seen, missed].map(|bad| lab.failure(bad, 's', &[14])));
+    for run in &mut runs {
+        run.late = run.watched.clone();
+    }
+    let (_, ranked) = lab.rank(&runs);
+    assert_eq!(lab.describe(&ranked[0]), "WR 26 14");
+    assert_eq!((ranked[0].counts.failing_with, ranked[0].counts.failing), (2, 2));
+}
+
+/// A scaler takes buffers from a pool (83) and gives them back (150) if there still is one; main closes it (61) too early. That it was there
+/// for the last buffer was no promise for the next.
+#[test]
+fn what_is_checked_after_its_use_is_no_check() {
+    let mut lab = Lab::new(&[('m', "main"), ('s', "scaler")], &[("pool", Shape::Pointer)]);
+    let bad = "s:R83=7 s:R150=7 m:W61=0 s:R83=0";
+    let runs = [
+        lab.success("s:R83=7 s:R150=7 s:R83=7 s:R150=7 m:W61=0"),
+        lab.success("s:R83=7 s:R150=7 s:R83=7 m:W61=0 s:R150=0"),
+        lab.failure(bad, 's', &[84]),
+        lab.failure(bad, 's', &[84]),
+    ];
+    assert_eq!(first(&mut lab, &runs), "WR 61 83");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use iced_x86::{Instruction, OpKind};
+use iced_x86::OpKind;
 use program::code::{AccessKind, FlowGraph, InstrIx};
 use program::naming::{AccessName, Namer, RootKind, Step};
 use program::values::{Base, Gpr, State, Value, Values};
@@ -71,7 +71,7 @@ pub(super) fn variables(failure: &Failure, program: &Program<'_>) -> BTreeSet<Va
             return Some(failing.called(&state, at).into_iter().collect());
         }
         let registers = match frame.position {
-            Position::Exact => address_registers(flow.instruction(at)?),
+            Position::Exact => Gpr::of_address(flow.instruction(at)?),
             Position::Return => failing.arguments(&state),
         };
         let variables = registers.into_iter().filter_map(|gpr| failing.made(&state, gpr));
@@ -87,14 +87,6 @@ fn led_nowhere(failure: &Failure) -> bool {
         frames.get(failure.failing_frame?.checked_sub(1)?)
     };
     inner().is_some_and(|frame| frame.pc.is_none() && frame.module.is_none())
-}
-
-/// The registers that an access's address is made of.
-fn address_registers(instr: &Instruction) -> Vec<Gpr> {
-    let has_memory = (0..instr.op_count()).any(|op| instr.op_kind(op) == OpKind::Memory);
-    let registers = [instr.memory_base(), instr.memory_index()];
-    let known = registers.into_iter().filter_map(Gpr::of);
-    known.filter(|_| has_memory).collect()
 }
 
 /// The failing instruction and what is known around it.

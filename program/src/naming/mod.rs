@@ -59,6 +59,8 @@ pub struct Root {
     pub address: Option<LinkAddr>,
     /// Its type.
     pub ty: Option<TypeId>,
+    /// Whether it belongs to a function of a library that was inlined here.
+    pub of_library: bool,
 }
 
 /// What a path begins with.

@@ -212,8 +212,9 @@ fn has_member(found: &Lvalue<'_, '_>) -> bool {
     found.steps.iter().any(|step| matches!(step, Step::Member(_)))
 }
 
-/// Whether the path begins with a variable whose name C and C++ reserve for the implementation: one of a library's macro,
-/// such as `atomic_load`, which nobody who reads the source knows.
+/// Whether the path begins with a variable that nobody who reads the program's source knows: one whose name C and C++ reserve for
+/// the implementation, as macros such as `atomic_load` have them, or one of a library's inlined function, such as the `this` of
+/// `std::atomic::load`.
 fn is_reserved(found: &Lvalue<'_, '_>) -> bool {
-    found.root.name.starts_with("__")
+    found.root.of_library || found.root.name.starts_with("__")
 }

@@ -105,9 +105,10 @@ impl<'m, 'a> Namer<'m, 'a> {
             .collect();
         let mut found: Vec<InScope<'m, 'a>> = Vec::new();
         for variable in sources.variables_at(addr).into_iter().take(MOST_VARIABLES) {
-            let frame = match library.get(variable.frame) {
-                Some(true) => variable.frame.saturating_add(library.len()),
-                _ => variable.frame,
+            let of_library = library.get(variable.frame) == Some(&true);
+            let frame = match of_library {
+                true => variable.frame.saturating_add(library.len()),
+                false => variable.frame,
             };
             let shadowed = found
                 .iter()
@@ -122,7 +123,10 @@ impl<'m, 'a> Namer<'m, 'a> {
             pieces.extend(lasting);
             found.push(InScope {
                 pieces,
-                root: Rc::new(root(&variable)),
+                root: Rc::new(Root {
+                    of_library,
+                    ..root(&variable)
+                }),
                 ty,
                 frame,
             });
@@ -208,6 +212,7 @@ pub(super) fn root(variable: &Variable) -> Root {
         kind,
         address,
         ty: variable.ty,
+        of_library: false,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use iced_x86::Register;
+use iced_x86::{Instruction, OpKind, Register};
 
 use crate::code::InstrIx;
 
@@ -42,6 +42,15 @@ impl Gpr {
         let full = register.full_register();
         let number = (full as u32).checked_sub(Register::RAX as u32)?;
         u8::try_from(number).ok().filter(|&number| number < 16).map(Self)
+    }
+
+    /// The registers that the address of an instruction's access is made of, or the sum of a `lea`.
+    #[must_use]
+    pub fn of_address(instruction: &Instruction) -> Vec<Self> {
+        let has_memory = (0..instruction.op_count()).any(|op| instruction.op_kind(op) == OpKind::Memory);
+        let registers = [instruction.memory_base(), instruction.memory_index()];
+        let known = registers.into_iter().filter_map(Self::of);
+        known.filter(|_| has_memory).collect()
     }
 
     /// The whole register.

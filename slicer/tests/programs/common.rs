@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use program::{FileRequest, Files, FunctionRef, Module, Program};
+use program::{Attribution, FileRequest, Files, FunctionRef, Module, Pc, Program};
 
 /// Tests run side by side and may compile the same program: each compilation gets a folder of its own.
 static FOLDERS: AtomicU32 = AtomicU32::new(0);
@@ -95,4 +95,19 @@ pub fn name_of(program: &Program<'_>, id: FunctionRef) -> String {
         .code()
         .functions()
         .display_name(id.function)
+}
+
+/// The line of a source that has a mark.
+pub fn line_of(source: &str, mark: &str) -> u32 {
+    let mark = format!("/* {mark} */");
+    let found = (1..).zip(source.lines()).find(|(_, line)| line.contains(&mark));
+    found.unwrap_or_else(|| panic!("no {mark}")).0
+}
+
+/// The line of the statement at an instruction.
+pub fn line_at(program: &Program<'_>, pc: Pc) -> Option<u32> {
+    match program.statement_at(pc) {
+        Attribution::Statement(statement) => statement.line,
+        _ => None,
+    }
 }

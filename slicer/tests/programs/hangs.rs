@@ -3,10 +3,10 @@
 use failure::report::{Frame, ModuleRef, Position, Report, Source, SymbolRef, Thread};
 use failure::{Kind, resolve};
 use program::code::InstrIx;
-use program::{Attribution, LinkAddr, Pc, Program};
+use program::{LinkAddr, Pc, Program};
 use slicer::slice::{Criterion, Slice};
 
-use super::common::{Language, function, program};
+use super::common::{self, Language, function, line_at, program};
 
 const C: &str = r#"
 #include <pthread.h>
@@ -44,18 +44,8 @@ int main(void) {
 }
 "#;
 
-/// The line that has a mark.
 fn line_of(mark: &str) -> u32 {
-    let mark = format!("/* {mark} */");
-    let found = (1..).zip(C.lines()).find(|(_, line)| line.contains(&mark));
-    found.unwrap_or_else(|| panic!("no {mark}")).0
-}
-
-fn line_at(program: &Program<'_>, pc: Pc) -> Option<u32> {
-    match program.statement_at(pc) {
-        Attribution::Statement(statement) => statement.line,
-        _ => None,
-    }
+    common::line_of(C, mark)
 }
 
 /// The address after the last call on a marked line.

@@ -8,5 +8,6 @@ mod icfg;
 mod joins;
 mod passed;
 mod plan;
+mod pointer;
 mod sites;
 mod threads;

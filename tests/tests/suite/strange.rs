@@ -482,6 +482,16 @@ fn a_race_over_a_smart_pointer() {
     assert_root(&sketch, &[("main", reset, "W"), ("respond", read, "R")]);
 }
 
+/// While a thread ends, the C library blocks all signals for it: that is no reason not to stop the others.
+#[test]
+fn threads_that_are_about_to_end() {
+    let program = Strange::of("leaving.c");
+    program.compile(&["gcc", "-g", "-O1", "-pthread"], &["leaving.c"], "leaving");
+    let done = failsketch(&["run", "--json", "--failures", "2", "--", &program.file("leaving")]);
+    assert!(done.status.success(), "{}: {}", done.how(), done.stderr);
+    assert!(!done.stderr.contains("block the signals"), "{}", done.stderr);
+}
+
 /// A thread that blocks all signals cannot be stopped where it touches what is watched.
 #[test]
 fn a_thread_that_blocks_all_signals() {

@@ -7,8 +7,9 @@ use crate::run::{Access, AccessKind, BranchId, Run, StatementId, ThreadIx, What}
 use crate::sketch::Why;
 
 impl Selection<'_> {
-    /// Rule 3, for the first access of the predictor: it read what was true before, or ended it. What it only ended matters
-    /// if it was the work of one of the threads: what others left there before these began is where everything starts.
+    /// Rule 3, for the first access of the predictor: what was true before. That matters if it was the work of one of the threads,
+    /// or is what the failure is made of: a count goes on from it, a read that came too early returned it. Otherwise what others left
+    /// there before these began is where everything starts.
     pub(super) fn what_was_true_before(&mut self, instance: &[usize]) {
         if let Some((write, _)) = true_before(self.run, instance) {
             self.take_event(write, None);
@@ -176,7 +177,7 @@ impl Selection<'_> {
     }
 }
 
-/// The write whose value the first of some accesses read or replaced, and whether one of their threads made it.
+/// The write whose value the first of some accesses read or replaced, if it matters, and whether one of their threads made it.
 pub(in crate::assemble) fn true_before(run: &Run, instance: &[usize]) -> Option<(usize, bool)> {
     let thread = |&event: &usize| run.events.get(event).map(|event| event.thread);
     let threads: BTreeSet<ThreadIx> = instance.iter().filter_map(thread).collect();
@@ -186,7 +187,8 @@ pub(in crate::assemble) fn true_before(run: &Run, instance: &[usize]) -> Option<
     };
     let write = last_write(run, &access, first)?;
     let own = thread(&write).is_some_and(|writer| threads.contains(&writer));
-    (access.kind.reads() || own).then_some((write, own))
+    let goes_on = access.kind == AccessKind::ReadWrite || access.kind.reads() && instance.len() == 1;
+    (goes_on || own).then_some((write, own))
 }
 
 /// How many accesses found what nobody was seen to write since the write before.

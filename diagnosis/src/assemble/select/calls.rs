@@ -8,6 +8,9 @@ use crate::predictor::Role;
 use crate::run::{StatementId, ThreadIx};
 use crate::sketch::Why;
 
+/// Calls on the way to a step that are shown in any case.
+const NEAREST: usize = 4;
+
 impl Selection<'_> {
     /// Takes the calls that led to the steps there are.
     pub(super) fn calls(&mut self, failing: Option<ThreadIx>) {
@@ -82,8 +85,8 @@ impl Selection<'_> {
         thread.calls.get(&statement).cloned().or_else(at_the_end)
     }
 
-    /// Takes the nearest call. Those further out are how the program is built, not how it failed, unless they pass what the
-    /// failure depends on, or their function has steps of its own.
+    /// Takes the nearest calls, and those further out if they pass what the failure depends on, or their function has steps of its
+    /// own. The rest of a deep stack is how the program is built, not how it failed.
     fn take_calls(
         &mut self,
         thread: ThreadIx,
@@ -98,9 +101,10 @@ impl Selection<'_> {
                 .map(|pick| self.function(pick.statement))
                 .any(|other| other == function)
         };
+        let calls = self.of_its_routine(thread, calls);
         let outermost = calls.iter().rposition(|&call| stepped(self.function(call)));
         let passing = calls.iter().take_while(|&&call| self.passes_data(call)).count();
-        let most = outermost.map_or(1, |at| at + 1).max(passing);
+        let most = outermost.map_or(0, |at| at + 1).max(passing).max(NEAREST);
         let mut callee = statement;
         for &call in calls.iter().take(most) {
             if !self.has(thread, call) {
@@ -108,6 +112,17 @@ impl Selection<'_> {
             }
             callee = call;
         }
+    }
+
+    /// The calls up to the thread's start routine. What calls that is a library's, or what the creating thread has it wrapped in.
+    fn of_its_routine<'c>(&self, thread: ThreadIx, calls: &'c [StatementId]) -> &'c [StatementId] {
+        let role = self
+            .run
+            .threads
+            .get(thread.0 as usize)
+            .map(|thread| &*thread.role);
+        let routine = calls.iter().rposition(|&call| self.function(call) == role);
+        routine.map_or(calls, |at| &calls[..=at])
     }
 
     /// Whether a call is in the slice for what it passes: going to a caller without data is farther by one.

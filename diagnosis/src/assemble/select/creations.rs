@@ -43,30 +43,70 @@ impl Selection<'_> {
             if !creator_role.is_some_and(|role| roles.contains(&role)) {
                 continue;
             }
-            let created: Vec<ThreadIx> = self.picks.values().map(|pick| pick.thread).collect();
-            let Some(created) = self.created_by(because.of, &created) else {
-                if self.leads_to(because.of, expected) {
+            let others = self.picks.values().map(|pick| pick.thread);
+            let others: Vec<ThreadIx> = others.filter(|&thread| thread != creator).collect();
+            let created = self
+                .created_by(because.of, &others)
+                .or_else(|| self.only_kind(&others));
+            let Some(created) = created else {
+                let unknown = || !expected.is_empty() && self.created_by(because.of, &[creator]).is_some();
+                if self.leads_to(because.of, expected) || unknown() {
                     self.take(creator, creation, self.next_in_code(creator, creation));
                 }
                 continue;
             };
-            self.take(creator, creation, None);
-            self.at_start(creator, creation, created);
+            self.take_creation(creator, creation, created);
             if self.is_passed(creation, because.of) {
                 self.argument(because.of, created);
             }
             arguments
                 .iter()
                 .for_each(|&taking| self.argument(taking, created));
-            for statement in self.statements() {
-                let takes = self
-                    .because(statement)
-                    .is_some_and(|because| because.why == Why::Data && self.has(created, because.of));
-                if takes && self.distance(statement).is_some() {
-                    self.argument(statement, created);
-                }
+            let (in_slice, joined): (Vec<_>, Vec<_>) = self
+                .statements()
+                .filter(|&statement| self.is_taken_by(created, statement))
+                .partition(|&statement| self.distance(statement).is_some());
+            // What a write depends on that runs have shown begins with what the thread was given.
+            let line = |at: &StatementId| {
+                self.catalogue
+                    .statements
+                    .get(at.0 as usize)
+                    .and_then(|info| info.line)
+            };
+            let first = joined.into_iter().min_by_key(line);
+            for taking in in_slice.into_iter().chain(first) {
+                self.argument(taking, created);
             }
         }
+    }
+
+    /// Whether a statement of a thread's start routine makes what a step of the thread uses.
+    fn is_taken_by(&self, thread: ThreadIx, statement: StatementId) -> bool {
+        let because = self.because(statement);
+        let used = because.is_some_and(|because| because.why == Why::Data && self.has(thread, because.of));
+        used && self.is_in_routine(thread, statement)
+    }
+
+    fn is_in_routine(&self, thread: ThreadIx, statement: StatementId) -> bool {
+        let thread = self.run.threads.get(thread.0 as usize);
+        thread.is_some_and(|thread| self.function(statement) == Some(&*thread.role))
+    }
+
+    /// Takes the creation of a thread: where it was seen last before the thread did anything. The same statement may create others later.
+    fn take_creation(&mut self, creator: ThreadIx, creation: StatementId, created: ThreadIx) {
+        if self.has(creator, creation) {
+            return;
+        }
+        let events = &self.run.events;
+        let begins = events.iter().position(|event| event.thread == created);
+        let seen = events[..begins.unwrap_or(events.len())]
+            .iter()
+            .rposition(|event| (event.thread, event.statement) == (creator, creation));
+        match seen {
+            Some(event) => self.take_event(event, None),
+            None => self.insert(creator, creation, None),
+        }
+        self.at_start(creator, creation, created);
     }
 
     /// Whether a creation is in the slice for what it passes to a statement. (Without data it is there for the thread's running
@@ -80,9 +120,7 @@ impl Selection<'_> {
 
     /// Where a created thread takes what it was given: in its start routine.
     fn argument(&mut self, taking: StatementId, created: ThreadIx) {
-        let role = self.run.threads.get(created.0 as usize);
-        let in_routine = role.is_some_and(|thread| self.function(taking) == Some(&*thread.role));
-        if in_routine && !self.has_line(taking) {
+        if self.is_in_routine(created, taking) && !self.has_line(taking) {
             self.take(created, taking, self.because(taking).map(|because| because.of));
             self.at_start(created, taking, created);
         }
@@ -122,6 +160,17 @@ impl Selection<'_> {
             steps += 1;
         }
         None
+    }
+
+    /// The first of some threads if all of them are of one kind. A creation may be in the slice for the status that it returns, which
+    /// does not lead to whom it created.
+    fn only_kind(&self, threads: &[ThreadIx]) -> Option<ThreadIx> {
+        let role = |thread: &ThreadIx| self.run.threads.get(thread.0 as usize).map(|thread| &thread.role);
+        let first = threads.first()?;
+        threads
+            .iter()
+            .all(|thread| role(thread) == role(first))
+            .then_some(*first)
     }
 
     /// Whether a statement is there for a function that threads of some roles begin with.

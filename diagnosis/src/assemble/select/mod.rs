@@ -10,7 +10,7 @@
 //! 5. what connects these with the failing statement in the slice: decisions that depend on watched memory, and calls.
 //!    Statements that only hand a value on (`return length;`) do not, but what made the value that the best predictor's branch
 //!    tests does: `end = strchr(…); if (!end)`,
-//! 6. a call that led to one of these: the nearest one on the stack that the thread had there, and
+//! 6. a call that led to one of these: the nearest few on the stack that the thread had there, and
 //!    those further out that pass what the failure depends on or whose function has steps of its own,
 //! 7. the creation of a thread by one that has steps, and where the created one takes its argument: that is where the two
 //!    became concurrent; also where the created one came too late for the step that was expected of it,

@@ -243,3 +243,50 @@ fn the_test_of_a_racing_read_adds_nothing_to_it() {
     ];
     assert_eq!(steps(&sketch), shown);
 }
+
+/// A client looks at an entry twice (57, 62) that is emptied in between (75); main had filled it (49) before there were others.
+#[test]
+fn what_others_left_before_a_check_is_where_everything_starts() {
+    let mut lab = Lab::new(
+        &[('m', "main"), ('c', "client"), ('s', "sweeper")],
+        &[("e->data", Shape::Pointer)],
+    );
+    lab.function("client", &[57, 62]);
+    lab.function("sweeper", &[75]);
+    lab.function("main", &[49]);
+    lab.slice(62, 0, None);
+    let bad = "m:W49=7 c:R57=7 s:W75=0 c:R62=0";
+    let runs = [
+        lab.success("m:W49=7 c:R57=7 c:R62=7 s:W75=0"),
+        lab.success("m:W49=7 s:W75=0 c:R57=0"),
+        lab.failure(bad, 'c', &[62]),
+        lab.failure(bad, 'c', &[62]),
+    ];
+    let shown = steps(&sketch(&mut lab, &runs));
+    assert_eq!(shown, ["client:57 R", "sweeper:75 W", "client:62 R"]);
+}
+
+/// A runner starts a job (116) for whose status it asks (118), sets its state (124) after the job has (110), and goes on to start
+/// others.
+#[test]
+fn a_thread_is_created_before_its_steps_whoever_is_created_after_them() {
+    let mut lab = Lab::new(&[('m', "main"), ('j', "run_job")], &[("j->state", Shape::Signed)]);
+    lab.function("job_start", &[116, 118, 124]);
+    lab.function("run_job", &[106, 108, 110]);
+    lab.function("collect", &[136]);
+    lab.slice(136, 0, None);
+    lab.slice(124, 1, Some((Why::Data, 136)));
+    lab.slice(118, 2, Some((Why::Control, 124)));
+    lab.slice(116, 3, Some((Why::Data, 118)));
+    let creation = lab.line(116).0 as usize;
+    lab.catalogue.statements[creation].creates = true;
+    let bad = "m:X116 j:W110=2 m:W124=1 m:X116 m:R136=1";
+    let runs = [
+        lab.success("m:X116 m:W124=1 j:W110=2 m:X116 m:R136=2"),
+        lab.success("m:X116 m:W124=1 j:W110=2 m:X116 m:R136=2"),
+        lab.failure(bad, 'm', &[136]),
+        lab.failure(bad, 'm', &[136]),
+    ];
+    let shown = steps(&sketch(&mut lab, &runs));
+    assert_eq!(shown, ["main:116", "run_job:110 W", "main:124 W", "main:136 R"]);
+}
