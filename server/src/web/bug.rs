@@ -23,7 +23,7 @@ use crate::service::House;
 use crate::store::model::{self, BugId, CaseRow, Derived, Overview};
 use hosts::{Host, hosts};
 
-mod hosts;
+pub(super) mod hosts;
 
 /// Entries of the audit that are shown.
 const MOST_AUDIT: u32 = 20;

@@ -1,5 +1,7 @@
 //! The runs behind a predictor.
 
+use std::collections::HashMap;
+
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -7,6 +9,7 @@ use diagnosis::sketch::Predictor;
 use sketch_render::sketch::{html, view, words};
 use tonic::Status;
 
+use super::bug::hosts::called;
 use super::bug::{address, open, sketch};
 use super::frame::{Frame, answer};
 use super::refusal::Refusal;
@@ -49,6 +52,7 @@ struct Run {
     seq: u64,
     id: String,
     host: String,
+    host_id: String,
     at: Moment,
     is_kept: bool,
 }
@@ -101,12 +105,13 @@ pub(super) async fn page(
         .collect();
     let rows = house.store.runs_numbered(&opened.case().case, &all).await;
     let rows = rows.map_err(|error| house.of_store(error))?;
+    let hosts = called(&house, rows.iter().map(|row| row.host.clone()).collect()).await?;
     let now = now();
     let runs = |numbers: &[u64]| {
         let known = numbers
             .iter()
             .filter_map(|seq| rows.iter().find(|row| row.seq == *seq));
-        known.map(|row| run(row, now)).collect()
+        known.map(|row| run(row, &hosts, now)).collect()
     };
     let said = words::predictor(sketch, predictor);
     answer(&Page {
@@ -144,11 +149,12 @@ pub(super) async fn page(
     })
 }
 
-fn run(row: &RunRow, now: u64) -> Run {
+fn run(row: &RunRow, hosts: &HashMap<String, String>, now: u64) -> Run {
     Run {
         seq: row.seq,
         id: shown(&row.id, 60),
-        host: shown(&row.host, 60),
+        host: shown(hosts.get(&row.host).unwrap_or(&row.host), 60),
+        host_id: shown(&row.host, 60),
         at: Moment::new(row.at, now),
         is_kept: row.is_kept,
     }

@@ -6,6 +6,7 @@ use anstyle::{AnsiColor, Style};
 use diagnosis::sketch::{Sketch, StatementRef, Step};
 
 use super::names::short;
+use super::stretches::{Stretch, stretches, summary};
 use super::view::{self, Lane};
 use crate::term::Terminal;
 use crate::text::{base_name, cut, fitting, pad, plain_start, width};
@@ -14,6 +15,10 @@ use crate::text::{base_name, cut, fitting, pad, plain_start, width};
 const NARROWEST_LANE: usize = 22;
 /// Of a longer grey prefix only so many steps are shown, those nearest to what matters.
 const LONGEST_PREFIX: usize = 24;
+/// Of a longer stretch in which nothing happens that matters the middle is left out,
+const LONGEST_STRETCH: usize = 30;
+/// but for so many steps at either end.
+const NEAR: usize = 6;
 /// The rank of the predictor that is boxed.
 const BOXED: u32 = 1;
 
@@ -24,11 +29,20 @@ pub(super) fn draw(out: &mut String, sketch: &Sketch, terminal: Terminal) {
     let prefix = view::prefix(sketch);
     let hidden = prefix.saturating_sub(LONGEST_PREFIX);
     if hidden > 0 {
-        let text = format!("… {hidden} earlier steps; the HTML and JSON forms have them");
-        let _ = writeln!(out, "{}", terminal.faint(&text));
+        grid.left_out(out, &format!("{hidden} earlier steps"));
     }
-    for (index, step) in sketch.steps.iter().enumerate().skip(hidden) {
-        grid.step(out, step, index < prefix);
+    for stretch in stretches(sketch, hidden, LONGEST_STRETCH, NEAR) {
+        match stretch {
+            Stretch::Shown(steps) => {
+                for (index, step) in steps.clone().zip(sketch.steps.get(steps).unwrap_or(&[])) {
+                    grid.step(out, step, index < prefix);
+                }
+            }
+            Stretch::Folded(steps) => {
+                let text = summary(sketch, &steps, &grid.lanes);
+                grid.left_out(out, &text);
+            }
+        }
     }
 }
 
@@ -102,6 +116,14 @@ impl<'s> Grid<'s> {
             line += &self.terminal.paint(lane_style(at).bold(), &name);
         }
         let _ = writeln!(out, "{}", line.trim_end());
+    }
+
+    /// A line in place of steps.
+    fn left_out(&mut self, out: &mut String, what: &str) {
+        let text = format!("… {what}; the HTML and JSON forms have them");
+        let _ = writeln!(out, "{}", self.terminal.faint(&cut(&text, self.terminal.width)));
+        // Whoever comes next is named again.
+        self.functions.fill(None);
     }
 
     fn step(&mut self, out: &mut String, step: &Step, grey: bool) {

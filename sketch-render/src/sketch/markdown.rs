@@ -6,12 +6,17 @@ use diagnosis::sketch::{Sketch, Step};
 
 use super::figures::{figures, kind};
 use super::names::short;
+use super::stretches::{Stretch, stretches, summary};
 use super::view::{self, Lane};
 use super::words::{self, Phrase, Piece};
 use crate::text::{base_name, plain_start};
 
 /// Of a longer grey prefix only so many steps are shown: a tracker takes 64 kB.
 const LONGEST_PREFIX: usize = 12;
+/// Of a longer stretch in which nothing happens that matters the middle is left out,
+const LONGEST_STRETCH: usize = 30;
+/// but for so many steps at either end.
+const NEAR: usize = 6;
 /// Steps shown after it, for the same reason.
 const MOST_STEPS: usize = 100;
 /// More lanes make a table that nobody can read; the threads then go into one column.
@@ -87,21 +92,31 @@ fn steps(out: &mut String, sketch: &Sketch) {
         let blank = " |".repeat(heads.len());
         let _ = writeln!(out, "| … | {hidden} earlier steps{blank}");
     }
-    let shown = sketch.steps.iter().skip(hidden);
-    let (start, more) = (shown.clone().take(MOST_STEPS - 1), shown.clone().count());
-    for step in start {
-        row(out, sketch, step, &lanes, apart);
+    let blank = " |".repeat(heads.len());
+    let mut rows = 0;
+    for stretch in stretches(sketch, hidden, LONGEST_STRETCH, NEAR) {
+        let steps = match stretch {
+            Stretch::Shown(steps) => sketch.steps.get(steps).unwrap_or(&[]),
+            Stretch::Folded(steps) => {
+                let text = escaped(&summary(sketch, &steps, &lanes));
+                let _ = writeln!(out, "| … | {text}{blank}");
+                continue;
+            }
+        };
+        for step in steps {
+            rows += 1;
+            // The failing statement is the last one.
+            if rows < MOST_STEPS || step.failing {
+                row(out, sketch, step, &lanes, apart);
+            }
+        }
     }
-    if more >= MOST_STEPS {
-        let left = more - MOST_STEPS;
-        if left > 0 {
-            let blank = " |".repeat(heads.len());
-            let _ = writeln!(out, "| … | {left} more steps{blank}");
-        }
-        // The failing statement is the last one.
-        if let Some(last) = sketch.steps.last() {
-            row(out, sketch, last, &lanes, apart);
-        }
+    if rows > MOST_STEPS {
+        let _ = writeln!(
+            out,
+            "| … | {} steps were left out above{blank}",
+            rows - MOST_STEPS
+        );
     }
     out.push('\n');
     legend(out, sketch);

@@ -1,9 +1,10 @@
 //! A failure sketch, in every form that people and programs read.
 //!
-//! [`view`] works out what all forms show (lanes, the pattern's steps, the grey prefix), [`words`] says it in
-//! plain language; the rest is one file a form.
+//! [`view`] works out what all forms show (lanes, values, the grey prefix), [`arrows`] which steps belong
+//! together, [`stretches`] which can be left out; [`words`] says it in plain language; the rest is one file a form.
 
 mod annotations;
+mod arrows;
 mod columns;
 mod figures;
 pub mod html;
@@ -11,6 +12,7 @@ mod json;
 mod markdown;
 mod names;
 mod sarif;
+mod stretches;
 mod term;
 pub mod view;
 pub mod words;

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use anstyle::AnsiColor;
 use diagnosis::sketch::{Predictor, PredictorStatement, Sketch};
 
+use super::arrows::waits;
 use super::figures::{figures, kind};
 use super::names::short;
 use super::{columns, view, words};
@@ -173,8 +174,15 @@ fn one_predictor(out: &mut String, sketch: &Sketch, predictor: &Predictor, termi
         let _ = writeln!(out, "{head}{line}");
     }
     if predictor.statements.len() > 1 {
-        for statement in &predictor.statements {
-            let _ = writeln!(out, "{}", statement_line(statement, terminal).trim_end());
+        let waits = waits(predictor);
+        for (wait, held) in &waits {
+            for (what, at) in [("waits", wait), ("for  ", held)] {
+                let _ = writeln!(out, "{}", statement_line(what, at, terminal).trim_end());
+            }
+        }
+        for statement in predictor.statements.iter().filter(|_| waits.is_empty()) {
+            let access = format!("{:<2}", statement.access.map_or("", view::letter));
+            let _ = writeln!(out, "{}", statement_line(&access, statement, terminal).trim_end());
         }
     }
     for line in wrap(&figures(predictor), terminal.width.saturating_sub(3)) {
@@ -182,10 +190,9 @@ fn one_predictor(out: &mut String, sketch: &Sketch, predictor: &Predictor, termi
     }
 }
 
-fn statement_line(item: &PredictorStatement, terminal: Terminal) -> String {
-    let access = item.access.map_or("", view::letter);
+fn statement_line(what: &str, item: &PredictorStatement, terminal: Terminal) -> String {
     let role = pad(&short(&item.thread_role, 16), 16);
-    let head = format!("     {access:<2} {role} {}", view::position(&item.statement, 28));
+    let head = format!("     {what} {role} {}", view::position(&item.statement, 28));
     let room = terminal.width.saturating_sub(width(&head) + 2);
     if room >= 12 && view::has_code(&item.statement) {
         format!("{head}  {}", cut(&view::code(&item.statement), room))

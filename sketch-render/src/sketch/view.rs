@@ -1,7 +1,7 @@
 //! What every form shows of a sketch, worked out once.
 
 use diagnosis::run::AccessKind;
-use diagnosis::sketch::{Evidence, Predictor, Sketch, StatementRef, Step, Value};
+use diagnosis::sketch::{Evidence, Sketch, StatementRef, Step, Value};
 
 use super::names::short;
 use crate::text::{base_name, plain_start, width};
@@ -70,42 +70,6 @@ pub struct Lane {
     pub role: Option<String>,
     /// What stands above it.
     pub name: String,
-}
-
-/// The steps of a predictor's pattern, one for each of its statements where the sketch has it: the last ones that
-/// stand in the pattern's order, because a race that failed is the last one.
-#[must_use]
-pub fn pattern_steps(sketch: &Sketch, predictor: &Predictor) -> Vec<Option<usize>> {
-    let mut found = Vec::with_capacity(predictor.statements.len());
-    let mut end = sketch.steps.len();
-    for wanted in predictor.statements.iter().rev() {
-        let candidate = |index: &usize| {
-            let Some(step) = sketch.steps.get(*index) else {
-                return false;
-            };
-            let role = role_of(sketch, step.thread);
-            same_place(&step.statement, &wanted.statement)
-                && role.is_none_or(|role| role == wanted.thread_role)
-                && (step.access.is_none() || wanted.access.is_none() || step.access == wanted.access)
-        };
-        let marked = |index: &usize| {
-            sketch
-                .steps
-                .get(*index)
-                .is_some_and(|step| step.predictor == Some(predictor.rank))
-        };
-        let all = || (0..end).rev().filter(candidate);
-        let step = all().find(marked).or_else(|| all().next());
-        end = step.unwrap_or(end);
-        found.push(step);
-    }
-    found.reverse();
-    found
-}
-
-fn role_of(sketch: &Sketch, thread: u32) -> Option<&str> {
-    let thread = sketch.threads.iter().find(|known| known.id == thread)?;
-    thread.role.as_deref()
 }
 
 /// Whether two statements are the same: by line where both have one, as the instruction may be another.

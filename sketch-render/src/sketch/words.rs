@@ -4,12 +4,16 @@ mod deadlock;
 
 use diagnosis::sketch::{Predictor, PredictorKind, PredictorStatement, READ_BY, Sketch, Step};
 
+use super::arrows::pattern_steps;
 use super::names::short;
 use super::view;
 use crate::text::plain_start;
 
 /// Columns of a name inside a sentence.
 const NAME: usize = 60;
+
+/// The role of a thread of which nothing is known.
+const UNKNOWN: &str = "??";
 
 /// The pattern of threads that wait for one another.
 pub(super) const DEADLOCK: &str = "deadlock";
@@ -233,7 +237,7 @@ fn value(predictor: &Predictor) -> Phrase {
 
 fn accesses(sketch: &Sketch, predictor: &Predictor) -> Phrase {
     let variable = predictor.variable.as_deref().map(|name| short(name, NAME));
-    let steps = view::pattern_steps(sketch, predictor);
+    let steps = pattern_steps(sketch, predictor);
     let to = |index: usize| {
         let step = steps.get(index).copied().flatten();
         let step = step.and_then(|index| sketch.steps.get(index))?;
@@ -290,7 +294,7 @@ fn accesses(sketch: &Sketch, predictor: &Predictor) -> Phrase {
             .text(format!("{reader} read "))
             .variable(variable)
             .text(format!(" when {writer} had changed only a part of them")),
-        (DEADLOCK, [_, ..]) => deadlock::phrase(predictor, variable),
+        (DEADLOCK, [_, ..]) => deadlock::phrase(predictor),
         _ => say()
             .text(format!("{} accessed ", who.join(", ")))
             .variable(variable)
@@ -306,16 +310,21 @@ fn writer(predictor: &Predictor) -> String {
         .iter()
         .all(|write| Some(&write.thread_role) == first.map(|first| &first.thread_role));
     match first.filter(|_| all_the_same) {
-        Some(write) if !write.thread_role.is_empty() => short(&write.thread_role, NAME),
+        Some(write) if is_known(&write.thread_role) => short(&write.thread_role, NAME),
         _ => "any other thread".to_owned(),
     }
 }
 
 fn role(statement: &PredictorStatement) -> String {
     match statement.thread_role.as_str() {
-        "" => "thread of unknown start".to_owned(),
-        role => short(role, NAME),
+        role if is_known(role) => short(role, NAME),
+        _ => "thread of unknown start".to_owned(),
     }
+}
+
+/// Whether a role says which kind of thread it is.
+fn is_known(role: &str) -> bool {
+    !role.is_empty() && role != UNKNOWN
 }
 
 /// The threads of a pattern by their roles. Two threads of one role are one and another; the third access of an

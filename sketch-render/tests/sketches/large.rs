@@ -1,25 +1,9 @@
-//! Long names, many steps, missing sources, and names that somebody chose to do harm.
+//! Missing sources, nothing to say, and names that somebody chose to do harm.
 
 use diagnosis::run::AccessKind::{Read, Write};
-use diagnosis::sketch::{Predictor, PredictorKind, Sketch, StatementRef, Step, Value};
+use diagnosis::sketch::{Predictor, PredictorKind, Sketch, StatementRef, Value};
 
 use super::build::{StepExt as _, by, number, numbered, predictor, sketch, step, text};
-
-/// A C++ name of 400 characters and more.
-fn template() -> String {
-    let row = "std::map<std::basic_string<char, std::char_traits<char>, std::allocator<char>>, currency::Rate<std::ratio<1, 1000>>, std::less<void>, std::pmr::polymorphic_allocator<std::pair<const std::string, currency::Rate<std::ratio<1, 1000>>>>>";
-    format!(
-        "storage::Catalog<{row}, storage::policy::Concurrent<std::shared_mutex, {row}>>::convert(double, unsigned long) const"
-    )
-}
-
-/// A Rust name of 400 characters and more.
-fn generic() -> String {
-    let map = "core::iter::adapters::map::Map<core::iter::adapters::filter::Filter<alloc::vec::into_iter::IntoIter<frame::Row>, frame::encode::encode_rows<frame::codec::Hevc>::{{closure}}>, frame::encode::encode_rows<frame::codec::Hevc>::{{closure}}>";
-    format!(
-        "<{map} as core::iter::traits::iterator::Iterator>::fold<u64, <{map} as core::iter::traits::iterator::Iterator>::sum>"
-    )
-}
 
 fn place(function: &str, file: Option<&str>, line: u32, code: Option<&str>) -> StatementRef {
     StatementRef {
@@ -30,51 +14,6 @@ fn place(function: &str, file: Option<&str>, line: u32, code: Option<&str>) -> S
         text: code.map(str::to_owned),
         accesses: Vec::new(),
     }
-}
-
-/// rate-catalog and frame-release in one: template and generic names, a read that came too early.
-pub fn long_names() -> Sketch {
-    let (reader, writer) = (template(), generic());
-    assert!(
-        reader.len() >= 400 && writer.len() >= 400,
-        "{} {}",
-        reader.len(),
-        writer.len()
-    );
-    let mut sketch = sketch("rate-catalog", &["main", &writer]);
-    let file = Some("/build/rates/include/storage/catalog.hh");
-    let read = place(&reader, file, 19, Some("const Row* row = rows_ + index;"));
-    let fail = place(&reader, file, 20, Some("return amount / row->rate;"));
-    let spawn = place(
-        "main",
-        Some("/build/rates/src/main.cc"),
-        75,
-        Some("auto loading = std::async(std::launch::async, load_rates);"),
-    );
-    let row = place(
-        &writer,
-        Some("/build/frame/src/lib.rs"),
-        62,
-        Some("rows.map(|row| row.encode(&mut state)).sum()"),
-    );
-    let variable = format!(
-        "{}::rows_",
-        reader.trim_end_matches("::convert(double, unsigned long) const")
-    );
-    sketch.predictors = vec![Predictor {
-        statements: vec![by("main", Some(Read), read.clone())],
-        missing: vec![by(&writer, Some(Write), row.clone())],
-        ..predictor(1, PredictorKind::Order, "-R", &variable, [17, 0])
-    }];
-    numbered(
-        sketch,
-        vec![
-            step(0, spawn),
-            step(1, row),
-            step(0, read).does(Read, &variable, text("null")).of(1),
-            step(0, fail).fails(),
-        ],
-    )
 }
 
 /// No source text, and then no lines either.
@@ -105,52 +44,6 @@ pub fn missing_source() -> Sketch {
     ];
     for step in &mut steps {
         step.variable = None;
-    }
-    numbered(sketch, steps)
-}
-
-/// A queue that was used for a long time before it was closed.
-pub fn many_steps() -> Sketch {
-    let mut sketch = sketch("job-queue", &["main", "worker", "worker"]);
-    sketch.sigma = 64;
-    let file = Some("/src/job-queue/queue.c");
-    let push = place("push", file, 40, Some("q->jobs[q->tail++ % SIZE] = job;"));
-    let take = place("take", file, 55, Some("job = q->jobs[q->head++ % SIZE];"));
-    let run = place("run", file, 71, Some("job->run(job->arg);"));
-    let close = place("close_queue", file, 90, Some("q->jobs = NULL;"));
-    let mut steps: Vec<Step> = Vec::new();
-    for round in 0..166_u32 {
-        let worker = 1 + round % 2;
-        let count = i64::from(round);
-        steps.push(step(0, push.clone()).does(Write, "q->tail", number(count + 1)));
-        steps.push(Step {
-            unordered_after: (round % 10 == 9)
-                .then(|| u32::try_from(steps.len()).unwrap_or(0).saturating_sub(2)),
-            ..step(worker, take.clone()).does(Read, "q->head", number(count))
-        });
-        steps.push(step(worker, run.clone()));
-    }
-    steps.push(step(0, close.clone()).does(Write, "q->jobs", text("null")).of(1));
-    steps.push(
-        step(2, take.clone())
-            .does(Read, "q->jobs", text("null"))
-            .of(1)
-            .fails(),
-    );
-    assert_eq!(steps.len(), 500);
-    sketch.predictors = vec![Predictor {
-        statements: vec![
-            by("main", Some(Write), close),
-            by("worker", Some(Read), take.clone()),
-        ],
-        ..predictor(1, PredictorKind::Order, "WR", "q->jobs", [17, 0])
-    }];
-    for rank in 2..=30 {
-        sketch.predictors.push(Predictor {
-            predicate: Some(format!("== {rank}")),
-            statements: vec![by("worker", Some(Read), take.clone())],
-            ..predictor(rank, PredictorKind::Value, "", "q->head", [6, 80])
-        });
     }
     numbered(sketch, steps)
 }

@@ -216,8 +216,8 @@ const INCR: File = File {
     ],
 };
 
-/// memcached-incr: six threads, two threads of one role in the pattern, unknown values.
-pub fn six_threads() -> Sketch {
+/// memcached-incr: two threads of one role in the pattern, values that are not known.
+pub fn unknown_values() -> Sketch {
     let roles = [
         "main",
         "connection",

@@ -1,23 +1,29 @@
-//! Sketches that `failsketch run --json` made of programs of the zoo. Of frame-release no source was there to be read.
+//! Sketches that `failsketch run --json` made: of programs of the zoo, and of those in `tests/programs/sketches` that have what a
+//! sketch may have much of (`record.py` makes the latter anew). Of frame-release no source was there to be read.
 
 use diagnosis::sketch::Sketch;
 
 macro_rules! recorded {
     ($($name:literal),* $(,)?) => {
-        [$((concat!("zoo-", $name), include_str!(concat!("../golden/sketches/zoo-", $name, ".json")))),*]
+        [$(($name, include_str!(concat!("../golden/sketches/", $name, ".json")))),*]
     };
 }
 
 /// What a sketch says as JSON is what it was made from.
-const RECORDED: [(&str, &str); 8] = recorded![
-    "pbzip2-queue",
-    "mysql-proc-info",
-    "sqlite-lock-order",
-    "memcached-incr",
-    "apache-refcount",
-    "curl-url-glob",
-    "transmission-bandwidth",
-    "frame-release",
+const RECORDED: [(&str, &str); 13] = recorded![
+    "zoo-pbzip2-queue",
+    "zoo-mysql-proc-info",
+    "zoo-sqlite-lock-order",
+    "zoo-memcached-incr",
+    "zoo-apache-refcount",
+    "zoo-curl-url-glob",
+    "zoo-transmission-bandwidth",
+    "zoo-frame-release",
+    "six-threads",
+    "partial-order",
+    "many-steps",
+    "template-names",
+    "generic-names",
 ];
 
 pub fn all() -> impl Iterator<Item = (&'static str, Sketch)> {

@@ -32,30 +32,13 @@ pub(super) async fn hosts(house: &House, course: &Course, now: u64) -> Result<(V
     let more = shares.len().saturating_sub(MOST);
     shares.truncate(MOST);
     let ids: Vec<String> = shares.iter().map(|(id, _)| (*id).clone()).collect();
-    let known = house.store.hosts_named(&ids).await;
-    let known = known.map_err(|error| house.of_store(error))?;
-    let known: HashMap<&str, RegisterRequest> = known
-        .iter()
-        .filter_map(|row| {
-            let said = RegisterRequest::decode(row.registration.clone()).ok()?;
-            Some((row.id.as_str(), said))
-        })
-        .collect();
-    let names: Vec<&str> = known.values().map(|said| said.hostname.as_str()).collect();
+    let known = known(house, &ids).await?;
+    let names = names(&known);
     let host = |(id, share): (&String, &crate::desk::Share)| {
-        let said = known.get(id.as_str());
-        let name = said
-            .map(|said| said.hostname.as_str())
-            .filter(|name| !name.is_empty());
-        // Several agents on one machine, and machines that were made from one image, have one name.
-        let is_one_of_many = |name: &str| names.iter().filter(|other| **other == name).count() > 1;
-        let start: String = id.chars().take(8).collect();
-        let name = match name {
-            Some(name) if is_one_of_many(name) => format!("{name} ({start})"),
-            name => name.unwrap_or(id).to_owned(),
-        };
+        let said = known.get(id);
+        let name = names.get(id.as_str()).unwrap_or(id);
         Host {
-            name: shown(&name, 60),
+            name: shown(name, 60),
             id: shown(id, 60),
             means: said.map(means).unwrap_or_default(),
             runs: grouped(share.runs),
@@ -66,6 +49,43 @@ pub(super) async fn hosts(house: &House, course: &Course, now: u64) -> Result<(V
         }
     };
     Ok((shares.into_iter().map(host).collect(), more))
+}
+
+/// What hosts said about themselves, by their ids.
+async fn known(house: &House, ids: &[String]) -> Result<HashMap<String, RegisterRequest>, Status> {
+    let known = house.store.hosts_named(ids).await;
+    let known = known.map_err(|error| house.of_store(error))?.into_iter();
+    let known = known.filter_map(|row| Some((row.id, RegisterRequest::decode(row.registration).ok()?)));
+    Ok(known.collect())
+}
+
+/// What they are called, those of them that have a name. Several agents on one machine, and machines that were made from one image,
+/// have one name.
+fn names(known: &HashMap<String, RegisterRequest>) -> HashMap<&str, String> {
+    let named = known.iter().filter(|(_, said)| !said.hostname.is_empty());
+    let name = |(id, said): (&'_ String, &'_ RegisterRequest)| {
+        let same = known.values().filter(|other| other.hostname == said.hostname);
+        if same.count() > 1 {
+            let start: String = id.chars().take(8).collect();
+            format!("{} ({start})", said.hostname)
+        } else {
+            said.hostname.clone()
+        }
+    };
+    named.map(|(id, said)| (id.as_str(), name((id, said)))).collect()
+}
+
+/// What these hosts are called: by their ids, where they have not said it.
+pub(in crate::web) async fn called(
+    house: &House,
+    mut ids: Vec<String>,
+) -> Result<HashMap<String, String>, Status> {
+    ids.sort_unstable();
+    ids.dedup();
+    let known = known(house, &ids).await?;
+    let names = names(&known);
+    let name = |id: &String| names.get(id.as_str()).unwrap_or(id).clone();
+    Ok(ids.iter().map(|id| (id.clone(), name(id))).collect())
 }
 
 /// What a host can do, in a few words.

@@ -1,12 +1,15 @@
 //! The lanes: a table with a column a thread, so that it reads in order without any style or script.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
-use diagnosis::sketch::{PredictorKind, Sketch, Step, Why};
+use diagnosis::sketch::{Predictor, Sketch, Step, Why};
 
 use super::markup::{effect, escaped, place};
 use super::sources;
 use super::values::variables;
+use crate::sketch::arrows::{arrows, waits};
+use crate::sketch::stretches::{Stretch, stretches, summary};
 use crate::sketch::view::{self, Lane};
 use crate::text::plain_start;
 
@@ -14,6 +17,8 @@ use crate::text::plain_start;
 const LONGEST_OPEN_PREFIX: usize = 12;
 /// How many those are.
 const NEAR: usize = 6;
+/// Of a longer stretch in which nothing happens that matters, the middle is hidden at first.
+const LONGEST_STRETCH: usize = 40;
 /// With more lanes than this, a step may lie over the empty lanes beside it.
 const FEW_LANES: usize = 3;
 /// Lanes have so many colours.
@@ -25,16 +30,21 @@ pub(super) fn section(out: &mut String, sketch: &Sketch) {
     }
     let lanes = view::lanes(sketch);
     let prefix = view::prefix(sketch);
-    let far = if prefix > LONGEST_OPEN_PREFIX {
-        prefix - NEAR
-    } else {
-        prefix
+    let after = stretches(sketch, prefix, LONGEST_STRETCH, NEAR);
+    let folds = after.iter().any(|stretch| matches!(stretch, Stretch::Folded(_)));
+    let far = match prefix {
+        long if long > LONGEST_OPEN_PREFIX => prefix - NEAR,
+        // One switch is for all: what is short is not hidden with what is long.
+        _ if folds => 0,
+        _ => prefix,
     };
-    bar(out, sketch, far);
+    bar(out, sketch, far, folds);
+    let waiting = Waiting::of(sketch);
     let many = if lanes.len() > FEW_LANES { " many" } else { "" };
+    let waits = if waiting.0.is_empty() { "" } else { " waits" };
     let _ = write!(
         out,
-        "<div class=\"wrap\">\n<table class=\"lanes{many}\" data-pattern=\"{}\">\n<thead><tr><th class=\"n\" scope=\"col\">#</th>",
+        "<div class=\"wrap\">\n<table class=\"lanes{many}{waits}\" data-pattern=\"{}\">\n<thead><tr><th class=\"n\" scope=\"col\">#</th>",
         pattern(sketch)
     );
     for (at, lane) in lanes.iter().enumerate() {
@@ -54,29 +64,47 @@ pub(super) fn section(out: &mut String, sketch: &Sketch) {
     out.push_str("<th class=\"v\" scope=\"col\">value</th></tr></thead>\n");
     let variables = variables(sketch);
     let sources = sources::Index::new(sketch);
-    let parts = [
-        ("prefix grey", 0, far),
-        ("grey", far, prefix),
-        ("", prefix, sketch.steps.len()),
-    ];
-    for (class, from, to) in parts {
-        let steps = sketch.steps.get(from..to).unwrap_or(&[]);
+    let part = |out: &mut String, class: &str, steps: Range<usize>| {
+        let steps = sketch.steps.get(steps).unwrap_or(&[]);
         if steps.is_empty() {
-            continue;
+            return;
         }
         let _ = writeln!(out, "<tbody class=\"{class}\">");
         for step in steps {
-            row(out, sketch, step, &lanes, &variables, &sources);
+            row(out, (sketch, step), &lanes, &variables, &sources, &waiting);
         }
         out.push_str("</tbody>\n");
+    };
+    part(out, "prefix grey", 0..far);
+    part(out, "grey", far..prefix);
+    for stretch in after {
+        match stretch {
+            Stretch::Shown(steps) => part(out, "", steps),
+            Stretch::Folded(steps) => {
+                let _ = writeln!(
+                    out,
+                    "<tbody class=\"folded\"><tr class=\"more\"><td class=\"n\">⋮</td><td colspan=\"{}\">\
+                     <label for=\"prefix\">{}</label></td></tr></tbody>",
+                    lanes.len() + 1,
+                    escaped(&summary(sketch, &steps, &lanes))
+                );
+                part(out, "prefix", steps);
+            }
+        }
     }
     out.push_str("</table>\n</div>\n");
 }
 
 /// What can be switched and pressed, and the marks that were used.
-fn bar(out: &mut String, sketch: &Sketch, prefix: usize) {
+fn bar(out: &mut String, sketch: &Sketch, prefix: usize, folds: bool) {
     out.push_str("<div class=\"bar\">");
-    if prefix > 0 {
+    if folds {
+        let _ = write!(
+            out,
+            "<label><input type=\"checkbox\" id=\"prefix\"> show all {} steps</label> <kbd>p</kbd>",
+            sketch.steps.len()
+        );
+    } else if prefix > 0 {
         let open = if prefix <= LONGEST_OPEN_PREFIX {
             " checked"
         } else {
@@ -95,8 +123,17 @@ fn bar(out: &mut String, sketch: &Sketch, prefix: usize) {
     if any(|step| step.unordered_after.is_some()) {
         out.push_str("<span>~n: not known to come after the other threads' steps right above it</span>");
     }
+    if !Waiting::of(sketch).0.is_empty() {
+        out.push_str("<span class=\"keys\">arrow: waits for what was taken there</span>");
+    }
     if sketch.steps.iter().any(|step| view::is_inferred(sketch, step)) {
         out.push_str("<span>italic: follows from the code, was not seen</span>");
+    }
+    if any(|step| step.statement.line.is_some() && !view::has_code(&step.statement)) {
+        out.push_str("<span>without text: the source was not available</span>");
+    }
+    if any(|step| step.access.is_some()) {
+        out.push_str("<span>R: read, W: written</span>");
     }
     out.push_str(
         "<span class=\"keys\"><kbd>j</kbd> <kbd>k</kbd> steps · <kbd>a</kbd> along the arrow · <kbd>v</kbd> same variable · \
@@ -106,29 +143,29 @@ fn bar(out: &mut String, sketch: &Sketch, prefix: usize) {
 }
 
 /// The numbers of the steps that arrows connect.
-fn pattern(sketch: &Sketch) -> String {
-    let best = sketch
-        .predictors
-        .iter()
-        .find(|predictor| matches!(predictor.kind, PredictorKind::Order | PredictorKind::Atomicity));
-    let Some(best) = best else {
-        return String::new();
-    };
-    let steps = view::pattern_steps(sketch, best);
-    let steps = steps
-        .into_iter()
-        .flatten()
-        .filter_map(|index| sketch.steps.get(index));
-    steps.map(|step| step.n.to_string()).collect::<Vec<_>>().join(" ")
+fn numbers(sketch: &Sketch) -> Vec<(u32, u32)> {
+    let number = |index: usize| sketch.steps.get(index).map(|step| step.n);
+    let pairs = arrows(sketch).into_iter();
+    pairs
+        .filter_map(|(from, to)| number(from).zip(number(to)))
+        .collect()
 }
 
+/// The same for the script: `3>7 7>9`.
+fn pattern(sketch: &Sketch) -> String {
+    let pairs = numbers(sketch).into_iter();
+    let pairs = pairs.map(|(from, to)| format!("{from}&gt;{to}"));
+    pairs.collect::<Vec<_>>().join(" ")
+}
+
+/// There may be hundreds: what HTML does without (ends of cells and rows) is left out.
 fn row(
     out: &mut String,
-    sketch: &Sketch,
-    step: &Step,
+    (sketch, step): (&Sketch, &Step),
     lanes: &[Lane],
     variables: &[&str],
     sources: &sources::Index,
+    waiting: &Waiting,
 ) {
     let variable = step
         .variable
@@ -139,34 +176,39 @@ fn row(
     classes.extend(step.failing.then_some("bad"));
     classes.extend(view::is_inferred(sketch, step).then_some("inferred"));
     classes.extend(step.unordered_after.is_some().then_some("part"));
+    let class = match classes.join(" ") {
+        none if none.is_empty() => none,
+        classes => format!(" class=\"{classes}\""),
+    };
+    // The steps that matter are reached by the tab key, the others from there.
+    let stop = if step.failing || step.predictor == Some(1) {
+        " tabindex=\"0\""
+    } else {
+        ""
+    };
     let _ = write!(
         out,
-        "<tr id=\"n{0}\" data-n=\"{0}\" data-t=\"{1}\" class=\"{2}\" tabindex=\"{3}\"",
-        step.n,
-        step.thread,
-        classes.join(" "),
-        // The steps that matter are reached by the tab key, the others from there.
-        if step.failing || step.predictor == Some(1) {
-            0
-        } else {
-            -1
-        }
+        "<tr id=\"n{}\" data-t=\"{}\"{class}{stop}",
+        step.n, step.thread,
     );
     if let Some(variable) = variable {
         let _ = write!(out, " data-v=\"{variable}\"");
     }
     let unordered = if step.unordered_after.is_some() { "~" } else { "" };
-    let _ = write!(out, "><td class=\"n\">{unordered}{}</td>", step.n);
+    let _ = write!(out, "><td class=\"n\">{unordered}{}", step.n);
     for (at, lane) in lanes.iter().enumerate() {
         // The last lanes have no neighbours at the right to lie over.
-        let late = if at + 2 >= lanes.len() { " late" } else { "" };
+        let late = if lanes.len() > FEW_LANES && at + 2 >= lanes.len() {
+            " late"
+        } else {
+            ""
+        };
         let _ = write!(out, "<td class=\"lane{late}\">");
         if lane.thread == step.thread {
             cell(out, step, (at, lane), sources);
         }
-        out.push_str("</td>");
     }
-    let mut effect = effect(step, variable);
+    let mut effect = effect(step, variable.is_some());
     // Where runs were watched, what a step did says more than why it was looked at.
     let why = step.why.filter(|_| view::is_static(sketch) && !step.failing);
     if let (Some(why), Some(distance)) = (why, step.distance) {
@@ -184,7 +226,31 @@ fn row(
             " <span class=\"acc {letter}\">{letter}</span> <code>{name}</code>"
         );
     }
-    let _ = writeln!(out, "<td class=\"v\">{effect}</td></tr>");
+    if let Some(taken) = waiting.of_step(step.n) {
+        let _ = write!(
+            effect,
+            "<small>waits for what <a href=\"#n{taken}\" data-to=\"{taken}\">{taken}</a> took</small>"
+        );
+    }
+    let _ = writeln!(out, "<td class=\"v\">{effect}");
+}
+
+/// Where each thread of a deadlock waits, and the step that took what it waits for.
+struct Waiting(Vec<(u32, u32)>);
+
+impl Waiting {
+    fn of(sketch: &Sketch) -> Self {
+        let deadlock = |predictor: &Predictor| !waits(predictor).is_empty();
+        if !sketch.predictors.first().is_some_and(deadlock) {
+            return Self(Vec::new());
+        }
+        Self(numbers(sketch))
+    }
+
+    fn of_step(&self, step: u32) -> Option<u32> {
+        let found = self.0.iter().find(|(wait, _)| *wait == step);
+        found.map(|&(_, taken)| taken)
+    }
 }
 
 fn reason(why: Why) -> &'static str {
@@ -219,18 +285,18 @@ fn cell(out: &mut String, step: &Step, (at, lane): (usize, &Lane), sources: &sou
     if step.failing {
         out.push_str("<span class=\"died\">✗ failed here</span>");
     }
-    let code = view::code(&step.statement);
-    if view::has_code(&step.statement) {
-        let _ = write!(out, "<code>{}</code>", marked(&code, step.variable.as_deref()));
-    } else {
-        let _ = write!(out, "<span class=\"soft\">{}</span>", escaped(&code));
-    }
     let place = place(&step.statement);
+    if !view::has_code(&step.statement) {
+        let _ = write!(out, "<span class=\"mono\">{place}</span></div>");
+        return;
+    }
+    let code = view::code(&step.statement);
+    let _ = write!(out, "<code>{}</code>", marked(&code, step.variable.as_deref()));
     match sources.anchor(&step.statement) {
         Some(anchor) => {
             let _ = write!(
                 out,
-                "<small><a href=\"#{anchor}\" data-src=\"{anchor}\">{place}</a></small></div>"
+                "<small><a href=\"#{anchor}\" data-src>{place}</a></small></div>"
             );
         }
         None => {

@@ -58,30 +58,22 @@ pub(super) fn place(statement: &diagnosis::sketch::StatementRef) -> String {
     )
 }
 
-/// What a step did to its variable; `follow` is the variable's number, where it can be followed.
-pub(super) fn effect(step: &Step, follow: Option<usize>) -> String {
+/// What a step did to its variable, which can be followed or not.
+pub(super) fn effect(step: &Step, follow: bool) -> String {
     let mut out = String::new();
     if let Some(access) = step.access {
         let letter = view::letter(access);
-        let word = match letter {
-            "R" => "read",
-            "W" => "written",
-            _ => "read and written",
-        };
-        let _ = write!(
-            out,
-            "<span class=\"acc {letter}\" title=\"{word}\">{letter}</span> "
-        );
+        let _ = write!(out, "<span class=\"acc {letter}\">{letter}</span> ");
     }
     match (&step.variable, follow) {
-        (Some(variable), Some(number)) => {
+        (Some(variable), true) => {
             let _ = write!(
                 out,
-                "<button class=\"follow mono\" data-k=\"v\" data-i=\"{number}\">{}</button>",
+                "<button class=\"follow mono\">{}</button>",
                 name(variable, NAME)
             );
         }
-        (Some(variable), None) => {
+        (Some(variable), false) => {
             let _ = write!(out, "<code>{}</code>", name(variable, NAME));
         }
         (None, _) if step.access.is_some() => out.push_str("<span class=\"soft\">unnamed</span>"),

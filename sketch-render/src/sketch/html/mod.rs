@@ -21,8 +21,8 @@ pub const STYLE: &str = include_str!("page.css");
 /// What adds arrows and ways to follow things. Told that the parts were replaced (an event `sketch` of the document), it begins anew.
 pub const SCRIPT: &str = include_str!("page.js");
 /// SHA-256 of the style and the script in base64; a test compares them with what Python says.
-pub(crate) const STYLE_HASH: &str = "Rkhu0vh/QsDjToNx2cNj+W2W2TeK6HZAAHAhmnwJim4=";
-pub(crate) const SCRIPT_HASH: &str = "d1n5h6JewzLo3Owh8uXM4m3lia2i2NR0JvqurDfh3Fc=";
+pub(crate) const STYLE_HASH: &str = "2XuAA+Hbudxu/MBt4zRO0tx4QYjO5QtGVcMGzYModIY=";
+pub(crate) const SCRIPT_HASH: &str = "BBDEs3E2ITdOGdvL8cIioAp7ZGa0AnUMQNduBT53R9g=";
 
 /// Notes and messages may come from elsewhere.
 const LONGEST_NOTE: usize = 2000;

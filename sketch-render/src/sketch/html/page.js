@@ -2,8 +2,8 @@
 (() => {
   const $ = (q, at = document) => [...at.querySelectorAll(q)];
   const NS = "http://www.w3.org/2000/svg";
-  // The sketch that is shown. A page may put another one in its place.
-  let table, rows, now, prefix, pattern, svg;
+  // The sketch that is shown. A page may put another one in its place. Arrows are pairs of steps; the pattern is the way along them.
+  let table, rows, now, prefix, arrows, pattern, svg;
   let pinned = null;
   const row = (n) => document.getElementById("n" + n);
   const shown = (r) => r.getClientRects().length > 0;
@@ -27,7 +27,7 @@
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     r.scrollIntoView({ block: "center", behavior: still ? "auto" : "smooth" });
   };
-  const current = () => document.activeElement && document.activeElement.closest("tr[data-n]");
+  const current = () => document.activeElement && document.activeElement.closest("tr[data-t]");
   const next = (step, fits) => {
     const list = rows.filter((r) => shown(r) || fits);
     const at = list.indexOf(current());
@@ -41,7 +41,7 @@
   };
   const along = () => {
     const r = current();
-    const at = r ? pattern.indexOf(r.dataset.n) : -1;
+    const at = r ? pattern.indexOf(r.id.slice(1)) : -1;
     return row(pattern[(at + 1) % pattern.length]);
   };
 
@@ -50,7 +50,7 @@
     const step = link.closest(".step");
     const old = step.querySelector(".context");
     if (old) { old.remove(); draw(); return; }
-    const line = document.getElementById(link.dataset.src);
+    const line = document.getElementById(link.getAttribute("href").slice(1));
     if (!line) return;
     const pre = document.createElement("pre");
     pre.className = "src context";
@@ -96,7 +96,10 @@
     if (head) sort(head.parentNode);
     if (!table) return;
     const follow = e.target.closest(".follow");
-    if (follow) pin([follow.dataset.k, follow.dataset.i], follow.textContent);
+    if (follow) {
+      const { k = "v", i = follow.closest("tr").dataset.v } = follow.dataset;
+      pin([k, i], follow.textContent);
+    }
     const jump = e.target.closest("a[data-to]");
     if (jump) { e.preventDefault(); go(row(jump.dataset.to)); }
     const source = e.target.closest("a[data-src]");
@@ -131,8 +134,8 @@
     const left = frame.left - table.parentNode.scrollLeft;
     svg.setAttribute("width", table.offsetWidth);
     svg.setAttribute("height", table.offsetHeight);
-    for (let i = 0; i + 1 < pattern.length; i++) {
-      const [one, two] = [pattern[i], pattern[i + 1]].map((n) => row(n) && row(n).querySelector(".step"));
+    for (const pair of arrows) {
+      const [one, two] = pair.map((n) => row(n) && row(n).querySelector(".step"));
       if (!one || !two || !one.getClientRects().length || !two.getClientRects().length) continue;
       const [a, b] = [one.getBoundingClientRect(), two.getBoundingClientRect()];
       const path = document.createElementNS(NS, "path");
@@ -159,7 +162,9 @@
         line = `M${al},${ay} C${x},${ay} ${x},${ay} ${x},${y - 7}`;
         head = `M${x},${y} l-5.5,-10 h11 z`;
       } else {
-        line = `M${al},${ay} C${al - 26},${ay} ${bl - 26},${by} ${bl - 7},${by}`;
+        // Between the boxes and the numbers beside them.
+        const out = Math.min(26, al - 22);
+        line = `M${al},${ay} C${al - out},${ay} ${bl - out},${by} ${bl - 7},${by}`;
         head = `M${bl},${by} l-10,-5.5 v11 z`;
       }
       path.setAttribute("d", line);
@@ -184,17 +189,19 @@
     pinned = null;
     table = document.querySelector(".lanes");
     if (!table) return;
-    rows = $("tr[data-n]", table);
+    rows = $("tr[data-t]", table);
     now = document.querySelector(".now");
     prefix = document.getElementById("prefix");
-    pattern = (table.dataset.pattern || "").split(" ").filter(Boolean);
+    for (const r of rows) if (!r.hasAttribute("tabindex")) r.tabIndex = -1;
+    arrows = (table.dataset.pattern || "").split(" ").filter(Boolean).map((pair) => pair.split(">"));
+    pattern = arrows.flat().filter((n, i, all) => n !== all[i - 1]);
     table.addEventListener("mouseover", (e) => {
-      const r = e.target.closest("tr[data-n]");
+      const r = e.target.closest("tr[data-t]");
       if (!pinned) mark(r && r.dataset.v ? ["v", r.dataset.v] : null);
     });
     table.addEventListener("mouseleave", () => mark(pinned));
     table.addEventListener("focusin", (e) => {
-      const r = e.target.closest("tr[data-n]");
+      const r = e.target.closest("tr[data-t]");
       if (r && !pinned) mark(r.dataset.v ? ["v", r.dataset.v] : null);
     });
     if (prefix) prefix.addEventListener("change", draw);

@@ -6,6 +6,7 @@ use diagnosis::sketch::{Predictor, PredictorStatement, Sketch, Step};
 
 use super::lanes::COLOURS;
 use super::markup::{effect, escaped, name, phrase, place};
+use crate::sketch::arrows::{pattern_steps, waits};
 use crate::sketch::figures::{interval, kind};
 use crate::sketch::{view, words};
 
@@ -43,7 +44,7 @@ fn sides(out: &mut String, sketch: &Sketch, predictor: &Predictor) {
         Some(examples) => [examples.failing.as_slice(), examples.successful.as_slice()],
         None => [&[][..], &[][..]],
     };
-    let own: Vec<Step> = view::pattern_steps(sketch, predictor)
+    let own: Vec<Step> = pattern_steps(sketch, predictor)
         .into_iter()
         .flatten()
         .filter_map(|index| sketch.steps.get(index).cloned())
@@ -85,17 +86,26 @@ fn side(
             let who = if role.is_empty() { "unknown thread" } else { role };
             let _ = write!(
                 out,
-                "<li class=\"mini\"><span class=\"who c{}\">{}</span><span><code>{}</code><br>{} <small>{}</small></span></li>",
+                "<li class=\"mini\"><span class=\"who c{}\">{}</span><span>{}</span></li>",
                 lane.unwrap_or(0) % COLOURS,
                 name(who, 24),
-                escaped(&view::code(&step.statement)),
-                effect(step, None),
-                place(&step.statement)
+                did(step)
             );
         }
         out.push_str("</ol>");
     }
     out.push_str("</div>\n");
+}
+
+/// The statement and what it did.
+fn did(step: &Step) -> String {
+    let (effect, place) = (effect(step, false), place(&step.statement));
+    if view::has_code(&step.statement) {
+        let code = escaped(&view::code(&step.statement));
+        format!("<code>{code}</code><br>{effect} <small>{place}</small>")
+    } else {
+        format!("<span class=\"mono\">{place}</span><br>{effect}")
+    }
 }
 
 /// An example is of another run than the sketch, and its threads have that run's numbers: who it was is known by
@@ -183,6 +193,15 @@ fn row(out: &mut String, sketch: &Sketch, predictor: &Predictor, weaker: bool, r
 
 /// Where, in the order in which it happens: two predictors may read the same otherwise.
 fn places(predictor: &Predictor) -> String {
+    let waits = waits(predictor);
+    if !waits.is_empty() {
+        let wait = |(wait, held): &(&PredictorStatement, &PredictorStatement)| {
+            let (at, since) = (view::place(&wait.statement), view::place(&held.statement));
+            format!("{at} waits for {since}")
+        };
+        let waits: Vec<String> = waits.iter().map(wait).collect();
+        return format!("<small class=\"at\">{}</small>", escaped(&waits.join(", ")));
+    }
     let places = predictor.statements.iter().chain(&predictor.missing);
     let places: Vec<String> = places.map(|place| view::place(&place.statement)).collect();
     format!("<small class=\"at\">{}</small>", escaped(&places.join(" → ")))

@@ -2,12 +2,14 @@
 
 use diagnosis::sketch::{ENDED, ITSELF, Predictor, PredictorStatement, SIGNAL};
 
-use super::{Phrase, role};
+use super::{NAME, Phrase, role};
+use crate::sketch::names::short;
 
 /// Who waits for whom, over which locks.
-pub(super) fn phrase(predictor: &Predictor, locks: Option<String>) -> Phrase {
+pub(super) fn phrase(predictor: &Predictor) -> Phrase {
+    let locks = predictor.variable.as_deref().map(names);
     let over = |phrase: Phrase, otherwise: &str| match &locks {
-        Some(locks) => phrase.code(locks.clone()),
+        Some(locks) => listed_code(phrase, locks),
         None => phrase.text(otherwise),
     };
     let say = Phrase::default;
@@ -41,6 +43,40 @@ pub(super) fn phrase(predictor: &Predictor, locks: Option<String>) -> Phrase {
     }
 }
 
+/// The names of several locks.
+fn names(variables: &str) -> Vec<String> {
+    variables.split(", ").map(|name| short(name, NAME)).collect()
+}
+
+/// The same as code, and of many only how many more there are.
+fn listed_code(mut phrase: Phrase, names: &[String]) -> Phrase {
+    const MOST: usize = 4;
+    let (shown, more) = match names.len() {
+        many if many > MOST => (MOST - 1, many + 1 - MOST),
+        few => (few, 0),
+    };
+    for (at, name) in names.iter().take(shown).enumerate() {
+        let between = match at {
+            0 => "",
+            _ if more == 0 && at + 1 == shown => " and ",
+            _ => ", ",
+        };
+        phrase = phrase.text(between).code(name.clone());
+    }
+    match more {
+        0 => phrase,
+        more => phrase.text(format!(" and {more} more")),
+    }
+}
+
+/// `feed, wet and ink`.
+fn listed(names: &[String]) -> String {
+    match names.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => names.concat(),
+    }
+}
+
 /// The kinds of threads, each once: a thread of a deadlock has one lock and wants another.
 fn kinds(statements: &[PredictorStatement]) -> String {
     let mut kinds: Vec<String> = Vec::new();
@@ -52,7 +88,7 @@ fn kinds(statements: &[PredictorStatement]) -> String {
     }
     match kinds.as_slice() {
         [one] => format!("threads that run {one}"),
-        several => several.join(" and "),
+        several => listed(several),
     }
 }
 
@@ -90,7 +126,12 @@ mod tests {
     }
 
     fn said(predicate: Option<&str>, roles: &[&str]) -> String {
-        phrase(&predictor(predicate, roles), Some("box->lock".to_owned())).plain()
+        let over = Some("box->lock".to_owned());
+        phrase(&Predictor {
+            variable: over,
+            ..predictor(predicate, roles)
+        })
+        .plain()
     }
 
     #[test]
@@ -111,10 +152,27 @@ mod tests {
             said(Some(SIGNAL), &["fill", "take", "fill"]),
             "take waits for `box->lock`, which fill has, who waits for a signal"
         );
-        let unseen = phrase(&predictor(Some(ENDED), &["take"]), None).plain();
+        let unseen = phrase(&predictor(Some(ENDED), &["take"])).plain();
         assert_eq!(
             unseen,
             "take waits for a lock, which a thread took and did not give back before it ended"
         );
+    }
+
+    #[test]
+    fn many_threads_and_locks_are_a_list() {
+        let many = Predictor {
+            variable: Some("a, b, c, d, e".to_owned()),
+            ..predictor(None, &["feed", "wet", "ink", "feed", "wet", "ink"])
+        };
+        assert_eq!(
+            phrase(&many).plain(),
+            "feed, wet and ink wait for one another over `a`, `b`, `c` and 2 more"
+        );
+        let two = Predictor {
+            variable: Some("a, b".to_owned()),
+            ..many
+        };
+        assert!(phrase(&two).plain().ends_with("over `a` and `b`"));
     }
 }
