@@ -51,6 +51,8 @@ impl Courier {
                         }
                     }
                 }
+                // The agent ends.
+                Err(error) if error.is_cancelled() => return,
                 Err(error) => {
                     tracing::error!(%error, "cannot read what waits to be sent");
                     return;

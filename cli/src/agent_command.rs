@@ -21,7 +21,7 @@ const USUAL: &str = "/etc/failsketch/agent.toml";
 ///
 /// A program that goes on for ever is observed in windows of time (60 s): one without a failure counts as a run that
 /// succeeded. Nobody in a program that runs already is interrupted, and it goes on as if nobody had looked when the agent
-/// ends, however that ends. Tracking such a program costs at most 1 % of its time: what would cost more is turned off. A
+/// ends, however that ends. Threads that wait for one another are a hang: it is reported, and the process left as it is. Tracking such a program costs at most 1 % of its time: what would cost more is turned off. A
 /// command that the agent runs itself is run to be watched, and has no such limit.
 ///
 /// When the server is away, programs go on untracked and what is to be sent waits on disk. SIGTERM ends the agent; a
@@ -41,7 +41,8 @@ The file, with what is assumed where nothing is said:
   registers = 4
   control_flow = \"auto\"              # of launched programs: intel-pt, software-pt or none
   fail_on = \"signal,hang\"            # as in `failsketch run`
-  timeout_seconds = 10.0             # a launched program that takes longer hangs
+  timeout_seconds = 10.0             # a launched program that takes longer hangs; so does one that is watched if a
+                                     # thread waits longer for a lock. Without it, threads that wait for one another hang
   spool = { path = \"/var/lib/failsketch/spool\", megabytes = 256 }
   [launch]                           # one of these three
   command = [\"/usr/bin/app\", \"--once\"]
@@ -110,7 +111,7 @@ pub struct AgentArgs {
     #[arg(long, value_name = "EXPR")]
     fail_on: Option<String>,
 
-    /// A launched program that takes longer hangs
+    /// A launched program that takes longer hangs; a watched one, if a thread waits longer for a lock
     #[arg(long, value_name = "SECS")]
     timeout: Option<f64>,
 

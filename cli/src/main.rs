@@ -12,7 +12,6 @@ mod open;
 mod people;
 mod present;
 mod run;
-mod script;
 mod serve;
 mod service_args;
 mod show;

@@ -48,10 +48,21 @@ pub fn connect(access: &Access) -> Result<People> {
 /// What a server said, in one line.
 pub fn said(status: Status) -> anyhow::Error {
     match status.code() {
-        tonic::Code::Unavailable => anyhow::anyhow!("the server cannot be reached: {}", status.message()),
+        tonic::Code::Unavailable if status.message().contains("certificate") => anyhow::anyhow!(
+            "the server cannot be trusted ({}): --ca gives the file with its authority's certificate, the ca.pem that `failsketch serve --init` made",
+            status.message()
+        ),
+        tonic::Code::Unavailable => anyhow::anyhow!(
+            "the server cannot be reached ({}): is the address that --server or FAILSKETCH_SERVER gives right, and does `failsketch serve` run there?",
+            status.message()
+        ),
         tonic::Code::Unimplemented => {
             anyhow::anyhow!("the server is older than this failsketch, and cannot do this: upgrade it")
         }
+        tonic::Code::Unauthenticated => anyhow::anyhow!(
+            "the server says: {}; --token or FAILSKETCH_TOKEN_FILE gives the file with yours",
+            status.message()
+        ),
         _ => anyhow::anyhow!("the server says: {}", status.message()),
     }
 }
@@ -157,16 +168,24 @@ fn line(bug: &Bug) -> String {
         false => &bug.best,
     };
     format!(
-        "{}  {:9}  {} failures, {} runs, {} hosts  {}: {}\n    {}",
+        "{}  {:9}  {}, {}, {}  {}: {}\n    {}",
         bug.id,
         state,
-        bug.failures,
-        bug.runs,
-        bug.hosts,
+        counted(bug.failures, "failure"),
+        counted(bug.runs, "tracked run"),
+        counted(bug.hosts, "host"),
         plain(&bug.program),
         plain(&bug.signature),
         plain(best),
     )
+}
+
+/// `1 host`, `2 hosts`.
+fn counted(count: impl Into<u64>, what: &str) -> String {
+    match count.into() {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    }
 }
 
 /// The sketch of a bug.
@@ -209,4 +228,18 @@ pub fn with_sources(bytes: &[u8], map: &[(String, String)]) -> Result<Sketch> {
     let sources = source_text::of_sketch(map, &sketch)?;
     add_sources(&mut sketch, &sources);
     Ok(sketch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_not_let_in_hears_which_option_to_give() {
+        let says = |status: Status| said(status).to_string();
+        assert!(says(Status::unavailable("connection refused")).contains("--server"));
+        assert!(says(Status::unavailable("invalid peer certificate: UnknownIssuer")).contains("--ca "));
+        assert!(says(Status::unauthenticated("who are you?")).contains("--token "));
+        assert_eq!(says(Status::not_found("no bug x")), "the server says: no bug x");
+    }
 }

@@ -41,7 +41,7 @@ impl v1::bug::State {
 }
 
 /// Counts additions to the protocol, for people who look at logs.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// The protocol as reflection describes it.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

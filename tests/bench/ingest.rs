@@ -249,10 +249,12 @@ async fn report(url: &str, records: &[serde_json::Value]) -> Reported {
                 path: module.path.clone(),
                 build_id: build(module),
                 executable: module.executable,
+                ..Default::default()
             })
             .collect(),
         runs: 1,
         report: Bytes::from(serde_json::to_vec(&records[first]["end"]["failed"]).expect("a report")),
+        ..ReportFailureRequest::default()
     };
     let mut answer = link.report_failure(failure.clone()).await.expect("an answer");
     for module in std::mem::take(&mut answer.lacking) {

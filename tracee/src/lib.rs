@@ -17,6 +17,9 @@ mod registers;
 pub mod run;
 
 pub use clock::{ClockPoint, monotonic_ns};
-pub use files::{FileError, HostFiles, HostModules, MappedFile, ProgramError, ProgramFiles, is_system_path};
+pub use files::{
+    FileError, HostFiles, HostModules, MappedFile, Part, Parts, ProgramError, ProgramFiles, Stored, build_id,
+    is_system_path,
+};
 pub use ids::{Pid, Tid};
 pub use prefetch::prefetch;

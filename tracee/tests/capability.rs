@@ -47,7 +47,7 @@ fn every_capability_is_reported_with_what_to_do() {
 fn what_the_capabilities_of_root_allow_works() {
     let report = examine();
     let facts = &report.facts;
-    let all = ["CAP_PERFMON", "CAP_BPF", "CAP_SYS_PTRACE"]
+    let all = ["CAP_PERFMON", "CAP_BPF", "CAP_SYS_PTRACE", "CAP_SYS_ADMIN"]
         .iter()
         .all(|name| facts.has(name));
     if !all || facts.container.is_some() || facts.user_namespace || facts.seccomp {
@@ -107,7 +107,7 @@ fn nobody_gets_useful_commands() {
         assert_eq!(
             command,
             format!(
-                "sudo setcap cap_perfmon,cap_bpf,cap_sys_ptrace+ep '{}'",
+                "sudo setcap cap_perfmon,cap_bpf,cap_sys_ptrace,cap_sys_admin+ep '{}'",
                 exe.display()
             )
         );

@@ -1,5 +1,6 @@
 //! Which programs an agent is about, and what it does with them.
 
+use std::fs;
 use std::path::PathBuf;
 
 use watchpoint::Mode;
@@ -36,7 +37,7 @@ pub enum Followed {
     Executable(PathBuf),
     /// Those of this systemd unit.
     Unit(String),
-    /// Those in this control group, below `/sys/fs/cgroup`.
+    /// Those in this control group, in any hierarchy.
     Cgroup(String),
 }
 
@@ -104,10 +105,54 @@ fn followed(follow: &FollowSettings) -> Result<Followed, ConfigError> {
             "its name, such as \"nginx.service\"",
         )),
         (None, None, Some(cgroup)) => {
-            let inside = cgroup.strip_prefix("/sys/fs/cgroup").unwrap_or(cgroup);
-            Ok(Followed::Cgroup(inside.trim_matches('/').to_owned()))
+            let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+            let inside = inside(cgroup, &mounts).trim_matches('/');
+            if inside.is_empty() {
+                let instead = "a group below the root, such as \"system.slice/nginx.service\"";
+                return Err(ConfigError::wrong("follow.cgroup", quoted(cgroup), instead));
+            }
+            Ok(Followed::Cgroup(inside.to_owned()))
         }
         (None, None, None) => Err(ConfigError::wrong("follow", "empty", INSTEAD)),
         _ => Err(ConfigError::wrong("follow", "several things", INSTEAD)),
+    }
+}
+
+/// The path of a control group in its hierarchy. Somebody may have given its folder, which is below where the hierarchy is mounted: on newer
+/// systems there is one hierarchy, on older ones there are many.
+fn inside<'c>(cgroup: &'c str, mounts: &str) -> &'c str {
+    let places = mounts.lines().filter_map(|line| {
+        let mut fields = line.split(' ');
+        let (place, kind) = (fields.nth(1)?, fields.next()?);
+        kind.starts_with("cgroup").then_some(place)
+    });
+    let inside = |place: &str| {
+        let rest = cgroup.strip_prefix(place)?;
+        (rest.is_empty() || rest.starts_with('/')).then_some(rest)
+    };
+    let found = places.filter_map(inside).min_by_key(|rest| rest.len());
+    found.unwrap_or(cgroup)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::inside;
+
+    #[test]
+    fn a_control_group_may_be_given_as_a_folder() {
+        let one = "proc /proc proc rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
+        let many = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\ncgroup2 \
+                    /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        for (given, mounts, expected) in [
+            ("/sys/fs/cgroup/app.slice/x", one, "/app.slice/x"),
+            ("/sys/fs/cgroup/unified/app", many, "/app"),
+            ("/sys/fs/cgroup/memory/a/b", many, "/a/b"),
+            ("/sys/fs/cgroup/memory", many, ""),
+            ("/sys/fs/cgroup/memory2", many, "/sys/fs/cgroup/memory2"),
+            ("system.slice/app.service", many, "system.slice/app.service"),
+            ("/docker/abc", one, "/docker/abc"),
+        ] {
+            assert_eq!(inside(given, mounts), expected, "{given}");
+        }
     }
 }

@@ -98,7 +98,7 @@ pub struct Config {
     pub control_flow: ControlFlow,
     /// What counts as a failure.
     pub fail_on: FailOn,
-    /// A launched program that takes longer hangs.
+    /// A launched program that takes longer hangs, and so does one that is watched if a thread waits longer for a lock.
     pub timeout: Option<Duration>,
     /// Where things wait to be sent.
     pub spool: PathBuf,

@@ -37,7 +37,7 @@ pub struct Settings {
     pub control_flow: Option<String>,
     /// What counts as a failure.
     pub fail_on: Option<String>,
-    /// How long a launched program may take.
+    /// How long a launched program may take, and a thread of another one wait for a lock.
     pub timeout_seconds: Option<f64>,
     /// Where things wait to be sent.
     pub spool: Option<SpoolSettings>,

@@ -1,18 +1,20 @@
 //! A process that runs, watched in windows of time: one without a failure is a run that succeeded.
+//!
+//! A process that hangs is there still. It is reported and then left, for whoever wants to look at it, and for whoever ends it.
 
 use std::time::{Duration, Instant};
 
 use diagnosis::record::RunEnd;
-use failure::report::Report;
+use failure::report::{Kind, Report};
 use tracee::Pid;
 use tracee::process::{ModuleMap, Process};
 use tracee::ptrace::End;
-use tracee::run::Seen;
+use tracee::run::{Progress, Seen, Standstill};
 use watchpoint::code::CodeFiles;
 
 use super::assigned::Assigned;
 use super::ceiling::{Budget, TrapCost};
-use super::guard::Watch;
+use super::guard::{Watch, Word};
 use super::identity::Identity;
 use super::observing::{Observed, Observing};
 use super::window::Window;
@@ -30,6 +32,7 @@ pub(super) fn serve(agent: &Agent, pid: Pid) -> Result<(), DaemonError> {
     let identity = Identity::of(&process.executable_link(), &path)?;
     agent.registration.announce(&identity);
     let files = CodeFiles::default();
+    let config = &agent.config;
     std::thread::scope(|scope| {
         let guard = Watch::start(scope, agent, pid)?;
         tracing::info!(%pid, program = identity.name, "watching");
@@ -41,6 +44,11 @@ pub(super) fn serve(agent: &Agent, pid: Pid) -> Result<(), DaemonError> {
             guard,
             cost: TrapCost::default(),
             until_failure: 0,
+            standstill: config
+                .fail_on
+                .hang()
+                .then(|| Standstill::new(pid, config.timeout)),
+            asked: false,
         };
         let mut assigned = agent.assignment(&identity, true);
         let mut observing = None;
@@ -68,6 +76,10 @@ struct Watched<'a> {
     cost: TrapCost,
     /// Windows since the last failure.
     until_failure: u64,
+    /// Sees whether it gets on, if hangs count.
+    standstill: Option<Standstill>,
+    /// The guard looks at threads that do not seem to.
+    asked: bool,
 }
 
 /// What happened in a window.
@@ -120,6 +132,11 @@ impl<'a> Watched<'a> {
             (None, None | Some(End::Exited(_))) => RunEnd::Succeeded,
             (None, Some(_)) => RunEnd::Inconclusive,
         };
+        if let RunEnd::Failed(report) = &ended
+            && report.kind == Kind::Hang
+        {
+            tracing::info!(pid = %self.pid, "it hangs: that is reported, and it is left to others");
+        }
         let is_last = matches!(ended, RunEnd::Failed(_)) || events.ended.is_some() || events.other_program;
         // What is to be watched next is asked for while this is still watched.
         let next = match is_last || self.agent.asked.is_cancelled() {
@@ -146,7 +163,8 @@ impl<'a> Watched<'a> {
         let config = &self.agent.config;
         let cost = std::mem::take(&mut self.cost);
         let mut budget = Budget::new(config.ceiling, config.window, cost);
-        let worked = || Process::new(self.pid).time_on_processors().unwrap_or_default();
+        let process = Process::new(self.pid);
+        let worked = || process.time_on_processors().unwrap_or_default();
         let worked_before = worked();
         // A program that works on several processors at once has more time to be slowed down in than goes by.
         let passed = || started.elapsed().max(worked().saturating_sub(worked_before));
@@ -157,10 +175,11 @@ impl<'a> Watched<'a> {
         while !over && !observing.is_over() {
             observing.read(TICK, &mut budget);
             self.listen(Duration::ZERO, events);
-            if events.failed.is_some() {
-                // What was accessed last is what matters most: it is waited for until the process is gone.
+            if let Some(report) = &events.failed {
+                // What was accessed last is what matters most: it is waited for until the process is gone. One that hangs
+                // has long accessed all that it will.
                 let since = *failed_at.get_or_insert_with(Instant::now);
-                over = since.elapsed() >= LAST_WORDS;
+                over = since.elapsed() >= LAST_WORDS || report.kind == Kind::Hang;
             } else {
                 over = self.is_over(started, events);
             }
@@ -175,21 +194,54 @@ impl<'a> Watched<'a> {
         self.cost = observing.settle(budget, passed(), stops);
     }
 
-    fn is_over(&self, started: Instant, events: &Events) -> bool {
+    fn is_over(&mut self, started: Instant, events: &Events) -> bool {
         events.failed.is_some()
             || events.ended.is_some()
             || events.other_program
             || self.agent.asked.is_cancelled()
-            || started.elapsed() >= self.agent.config.window
+            || started.elapsed() >= self.agent.config.window && self.gets_on()
+    }
+
+    /// Whether the window may end well: a hang that has just begun belongs to the accesses that led to it.
+    fn gets_on(&mut self) -> bool {
+        if self.asked {
+            return false;
+        }
+        let progress = self.standstill.as_mut().map(Standstill::look_soon);
+        progress.is_none_or(|progress| self.take_in(progress))
+    }
+
+    /// Has threads looked at that do not go on; says whether there is nothing of the kind.
+    fn take_in(&mut self, progress: Progress) -> bool {
+        match progress {
+            Progress::GoesOn => true,
+            Progress::Doubtful => false,
+            Progress::Stuck(blocked) => {
+                self.guard.ask(blocked);
+                self.asked = true;
+                false
+            }
+        }
     }
 
     /// Takes in what the guard has seen.
-    fn listen(&self, limit: Duration, events: &mut Events) {
+    fn listen(&mut self, limit: Duration, events: &mut Events) {
         use std::sync::mpsc::RecvTimeoutError::{Disconnected, Timeout};
-        match self.guard.seen.recv_timeout(limit) {
-            Ok(Seen::Failed(report)) => events.failed = Some(report),
-            Ok(Seen::OtherProgram) => events.other_program = true,
-            Ok(Seen::Ended(end)) => events.ended = Some(end),
+        if !self.asked
+            && let Some(progress) = self.standstill.as_mut().and_then(Standstill::look)
+        {
+            self.take_in(progress);
+        }
+        match self.guard.words.recv_timeout(limit) {
+            Ok(Word::Seen(Seen::Failed(report))) => events.failed = Some(report),
+            Ok(Word::Seen(Seen::OtherProgram)) => events.other_program = true,
+            Ok(Word::Seen(Seen::Ended(end))) => events.ended = Some(end),
+            Ok(Word::GoOn(blocked)) => {
+                self.asked = false;
+                if let Some(standstill) = &mut self.standstill {
+                    standstill.dismiss(blocked);
+                }
+            }
             // Nobody would tell of a failure any more.
             Err(Disconnected) if events.ended.is_none() => events.ended = Some(End::Unknown),
             Err(Timeout | Disconnected) => (),

@@ -88,7 +88,8 @@ impl Budget {
         (passed + self.window / CREDIT).mul_f64(f64::from(self.ceiling.0) / 1e6)
     }
 
-    /// What is to be done after so much of the program's time. As much again as since the last look may come before the next one: the ceiling is not to be passed then.
+    /// What is to be done after so much of the program's time. As much again as since the last look may come before the
+    /// next one: the ceiling is not to be passed then.
     pub(super) fn look(
         &mut self,
         passed: Duration,

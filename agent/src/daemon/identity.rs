@@ -12,10 +12,8 @@ use tracee::{ProgramError, ProgramFiles};
 /// Why a program cannot be told from others.
 #[derive(Debug, Error)]
 pub enum IdentityError {
-    /// It cannot be read, or is a script.
-    #[error(
-        "{0} is not a program that can be tracked: name the executable itself, not a script that runs it"
-    )]
+    /// It cannot be read, or is none.
+    #[error("{0} is not a program that can be tracked")]
     NotAProgram(PathBuf, #[source] Box<ProgramError>),
     /// It has no build-id.
     #[error("{0} has no build-id, so that nobody can tell which build it is: link it with -Wl,--build-id")]
@@ -62,6 +60,14 @@ impl Identity {
             return Ok(self);
         }
         Self::of(&self.path, &self.path)
+    }
+
+    /// Whether others are likely to do its work: interpreters of scripts, and tools of the system such as `env` and `timeout`, have
+    /// no debug information. One that fails itself is tracked all the same.
+    pub(crate) fn has_others_do_its_work(&self) -> bool {
+        let files = ProgramFiles::default();
+        let module = files.module(&self.path);
+        module.is_ok_and(|module| !module.has_debug_information())
     }
 
     pub(crate) fn program(&self) -> Program {

@@ -1,4 +1,7 @@
 //! A command that is run again and again: each run is an observation.
+//!
+//! What fails may be a program that the command runs: of a script, or of a tool such as `timeout`, all processes are followed until one fails, and
+//! from then on the runs are about that one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use diagnosis::record::RunEnd;
 use failure::image::Limits;
+use tracee::files::script;
 use tracee::process::ExitWatch;
 use tracee::ptrace::{Launch, Launched, Stream, Tracer};
-use tracee::run::{Cancel, Ended, Output, RunOptions, TrackError as GivenUp, Tracker};
+use tracee::run::{Cancel, Ended, Output, RunOptions, Subject, TrackError as GivenUp, Tracker};
 use watchpoint::code::CodeFiles;
 
 use super::identity::Identity;
@@ -26,6 +30,9 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 pub(super) fn serve(agent: &Agent, job: &LaunchJob) -> Result<(), DaemonError> {
     let path = launch(job).path().map_err(tracee::ptrace::TraceError::from);
     let path = path.map_err(|error| TrackError::Run(error.into()))?;
+    let path = script::executable(&path)?;
+    // Others get to know it by this path, wherever they are.
+    let path = std::path::absolute(&path).unwrap_or(path);
     let mut identity = Identity::of(&path, &path)?;
     let running = Running::default();
     std::thread::scope(|scope| {
@@ -37,13 +44,20 @@ pub(super) fn serve(agent: &Agent, job: &LaunchJob) -> Result<(), DaemonError> {
             running: &running,
             files: CodeFiles::default(),
             until_failure: 0,
+            follows: identity.has_others_do_its_work(),
+            subject: None,
         };
         let mut number = 0;
         while !agent.asked.is_cancelled() && job.runs.is_none_or(|most| number < most) {
             identity = identity.refreshed()?;
             agent.registration.announce(&identity);
             match series.run(&identity) {
-                Ok(()) => (),
+                Ok(None) => (),
+                Ok(Some(other)) => {
+                    let (command, program) = (&identity.name, &other.name);
+                    tracing::info!(command, program, "what fails is a program that the command runs");
+                    identity = other;
+                }
                 // What cannot be run at all is told at once; what could a moment ago may be in the middle of an upgrade.
                 Err(error) if number == 0 => return Err(error.into()),
                 Err(error) => {
@@ -78,14 +92,19 @@ struct Series<'s> {
     files: CodeFiles,
     /// Runs since the last failure.
     until_failure: u64,
+    /// What the command starts is followed, too.
+    follows: bool,
+    /// The process that failed, if it is not the launched one.
+    subject: Option<Subject>,
 }
 
 impl Series<'_> {
-    fn run(&mut self, identity: &Identity) -> Result<(), TrackError> {
+    /// One run. Gives the program that failed, if it is another than the runs were about.
+    fn run(&mut self, identity: &Identity) -> Result<Option<Identity>, TrackError> {
         let agent = self.agent;
         let assigned = agent.assignment(identity, false);
         if agent.asked.is_cancelled() {
-            return Ok(());
+            return Ok(None);
         }
         let bug = assigned.as_ref().map(|assigned| assigned.bug.clone());
         let tracking = assigned.map_or_else(Tracking::default, |assigned| {
@@ -95,8 +114,20 @@ impl Series<'_> {
         // What was ended says nothing about how it would have ended.
         if agent.asked.is_cancelled() || record.end == RunEnd::Inconclusive {
             tracing::info!(?outcome.ended, "a run that says nothing");
-            return Ok(());
+            return Ok(None);
         }
+        let other = match outcome.subject.clone() {
+            Some(subject) if self.subject.is_none() => match self.found(subject) {
+                Some(other) => Some(other),
+                None => return Ok(None),
+            },
+            _ => None,
+        };
+        let (identity, bug) = match &other {
+            // What was tracked is of another program.
+            Some(other) => (other, None),
+            None => (identity, bug),
+        };
         self.until_failure += 1;
         let privacy = agent.config.privacy;
         let failed = matches!(record.end, RunEnd::Failed(_));
@@ -113,7 +144,30 @@ impl Series<'_> {
         if failed {
             self.until_failure = 0;
         }
-        Ok(())
+        Ok(other)
+    }
+
+    /// A process of the command failed: from now on all is about it.
+    fn found(&mut self, subject: Subject) -> Option<Identity> {
+        match Identity::of(&subject.executable, &subject.executable) {
+            Ok(identity) => {
+                self.subject = Some(subject);
+                Some(identity)
+            }
+            Err(error) => {
+                let error = crate::causes(&error);
+                tracing::warn!(error, "a program that the command runs failed");
+                None
+            }
+        }
+    }
+
+    fn launch(&self) -> Launch {
+        let launch = launch(self.job);
+        match self.follows {
+            true => launch.follow_forks(),
+            false => launch,
+        }
     }
 
     fn track(&self, tracking: Tracking) -> Result<Tracked, TrackError> {
@@ -124,20 +178,14 @@ impl Series<'_> {
             fail_on: &config.fail_on,
             stdout: Output::Inherit,
             stderr: Output::Inherit,
-            child_crashes: false,
-            subject: None,
+            child_crashes: self.follows && self.subject.is_none(),
+            subject: self.subject.clone(),
             modules: &self.agent.modules,
             limits: Limits::default(),
             cancel: Some(self.running.kill.clone()),
         };
         let mut whereabouts = Whereabouts(Arc::clone(&self.running.process));
-        track_with(
-            launch(self.job),
-            &options,
-            tracking,
-            &self.files,
-            &mut whereabouts,
-        )
+        track_with(self.launch(), &options, tracking, &self.files, &mut whereabouts)
     }
 }
 

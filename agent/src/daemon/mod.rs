@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 use proto::v1::PlanRequest;
 use thiserror::Error;
 use tokio::runtime::Builder;
+use tracee::files::script::ScriptError;
 use tracee::run::Cancel;
 use tracee::{HostModules, Pid};
 
@@ -64,6 +65,9 @@ pub enum DaemonError {
     /// Nothing can be kept until it is sent.
     #[error(transparent)]
     Spool(#[from] SpoolError),
+    /// Nobody can tell what a command executes.
+    #[error(transparent)]
+    Script(#[from] ScriptError),
     /// The program cannot be told from others.
     #[error(transparent)]
     Identity(#[from] IdentityError),

@@ -1,10 +1,13 @@
 //! From what happened to what is sent. Nothing leaves here that privacy keeps back.
 
 use std::io;
+use std::path::Path;
 
 use diagnosis::record::{ModuleRecord, RunRecord};
 use failure::report::Report;
+use proto::v1::module;
 use proto::v1::{Module, ReportFailureRequest, Run};
+use tracee::{Part, ProgramFiles, is_system_path};
 
 use super::identity::Identity;
 use crate::durable::unique;
@@ -46,6 +49,7 @@ pub(crate) fn failure(
 ) -> io::Result<Item> {
     let modules = modules(identity, mapped, &report);
     privacy.apply_to_report(&mut report);
+    let debug_files = modules.iter().flat_map(debug_files).collect();
     Ok(Item::Failure(ReportFailureRequest {
         host: host.to_owned(),
         id: unique()?,
@@ -53,7 +57,32 @@ pub(crate) fn failure(
         modules,
         runs,
         report: serde_json::to_vec(&report)?.into(),
+        debug_files,
     }))
+}
+
+/// The files that have the debug information of a module, where it was taken out of it. The system's libraries are not looked into, so theirs
+/// are not needed.
+fn debug_files(module: &Module) -> Vec<Module> {
+    if !module.executable && is_system_path(&module.path) {
+        return Vec::new();
+    }
+    let files = ProgramFiles::default();
+    // What is gone cannot be uploaded either.
+    let found = files.debug_files(Path::new(&module.path)).unwrap_or_default();
+    let named = found.into_iter().map(|(part, path)| {
+        let part = match part {
+            Part::Debug => module::Part::Debug,
+            Part::Supplementary => module::Part::Supplementary,
+        };
+        Module {
+            path: path.display().to_string(),
+            build_id: module.build_id.clone(),
+            executable: false,
+            part: part.into(),
+        }
+    });
+    named.collect()
 }
 
 /// The executable first, and the files that the process had mapped, or, if nobody looked, those that its stacks go through.
@@ -63,6 +92,7 @@ fn modules(identity: &Identity, mapped: &[ModuleRecord], report: &Report) -> Vec
         path: own.clone(),
         build_id: identity.build_id.0.clone().into(),
         executable: true,
+        ..Module::default()
     }];
     let frames = report.threads.iter().flat_map(|thread| &thread.frames);
     let passed = frames
@@ -81,6 +111,7 @@ fn modules(identity: &Identity, mapped: &[ModuleRecord], report: &Report) -> Vec
                 path: path.clone(),
                 build_id: build_id.0.clone().into(),
                 executable: false,
+                ..Module::default()
             });
         }
     }

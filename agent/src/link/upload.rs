@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use proto::CHUNK;
+use proto::v1::module::Part;
 use proto::v1::{Module, ModuleChunk, ReportFailureRequest, UploadModuleResponse};
 use thiserror::Error;
 use tokio::fs::File;
@@ -12,7 +13,6 @@ use tokio::io::AsyncReadExt as _;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Status};
-use tracee::ProgramFiles;
 
 use super::Link;
 
@@ -58,8 +58,11 @@ impl Link {
         lacking: &Module,
     ) -> Result<UploadModuleResponse, UploadError> {
         let path = &lacking.path;
-        let same = |module: &&Module| module.path == *path && module.build_id == lacking.build_id;
-        let module = failure.modules.iter().find(same);
+        let same = |module: &&Module| {
+            module.path == *path && module.build_id == lacking.build_id && module.part == lacking.part
+        };
+        let mut named = failure.modules.iter().chain(&failure.debug_files);
+        let module = named.find(same);
         let module = module.ok_or_else(|| UploadError::NotNamed(path.clone()))?;
         if !is_build(module).await {
             return Err(UploadError::OtherBuild(path.clone()));
@@ -110,14 +113,14 @@ async fn pour(module: Module, mut file: File, to_server: &mpsc::Sender<ModuleChu
     }
 }
 
-/// Whether the file is still the build that was running.
+/// Whether the file is still the build that was running. What several have in common has a build-id of its own, which
+/// whoever reads it compares.
 async fn is_build(module: &Module) -> bool {
-    let (path, build_id) = (module.path.clone(), module.build_id.clone());
-    let looked = tokio::task::spawn_blocking(move || {
-        let files = ProgramFiles::default();
-        let module = files.module(Path::new(&path)).ok()?;
-        let here = module.elf().build_id().map(|id| id.0).unwrap_or_default();
-        Some(here == build_id)
-    });
-    looked.await.ok().flatten().unwrap_or(false)
+    if module.part() == Part::Supplementary {
+        return true;
+    }
+    let path = module.path.clone();
+    let looked = tokio::task::spawn_blocking(move || tracee::build_id(Path::new(&path)));
+    let here = looked.await.ok().flatten();
+    here.is_some_and(|here| here.0 == module.build_id)
 }

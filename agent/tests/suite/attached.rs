@@ -20,7 +20,7 @@ use crate::built::Built;
 use crate::launched::{plan_from_first_failure, records};
 use crate::server::{State, TestServer};
 
-const SIGSEGV: i32 = 11;
+pub const SIGSEGV: i32 = 11;
 
 /// A process of a service.
 pub struct Service {
@@ -138,7 +138,7 @@ fn send(pid: u32, name: &str) {
     assert!(sent.unwrap().success());
 }
 
-fn registered(state: &State) -> bool {
+pub fn registered(state: &State) -> bool {
     !state.registered.is_empty()
 }
 

@@ -37,6 +37,7 @@ pub fn own_module() -> Module {
         path: path.display().to_string(),
         build_id: build_id.0.into(),
         executable: true,
+        ..Module::default()
     }
 }
 

@@ -5,6 +5,7 @@
 mod attached;
 mod built;
 mod courier;
+mod groups;
 mod launched;
 mod link;
 mod server;

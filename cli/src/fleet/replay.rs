@@ -178,10 +178,12 @@ async fn report(link: &Link, record: &RunRecord, runs: u64, label: &str) -> Resu
                 path: module.path.clone(),
                 build_id: build(module),
                 executable: module.executable,
+                ..Module::default()
             })
             .collect(),
         runs,
         report: serde_json::to_vec(report)?.into(),
+        ..ReportFailureRequest::default()
     };
     let mut backoff = Backoff::default();
     for _ in 0..=MOST_UPLOADS {

@@ -10,7 +10,6 @@ use anyhow::{Context as _, Result, bail};
 use tracee::ptrace::{Launch, Stream};
 
 use crate::args::RunArgs;
-use crate::script;
 
 /// Larger standard inputs are not kept for the next run.
 const LARGEST_INPUT: u64 = 1 << 30;
@@ -90,7 +89,7 @@ impl CommandLine {
 
     /// The file that is executed: the program, or the interpreter of a script.
     pub fn executable(&self) -> Result<PathBuf> {
-        script::executable(&self.without_input().path()?)
+        Ok(tracee::files::script::executable(&self.without_input().path()?)?)
     }
 
     /// From now on the processes that the program starts are followed too.

@@ -137,7 +137,7 @@ fn started(args: &WatchArgs, files: &ProgramFiles) -> Result<(Target, Vec<Wanted
         launch = launch.stdout(Stream::File(standard_error()?));
     }
     let command = launch.path()?;
-    let executable = crate::script::executable(&command)?;
+    let executable = tracee::files::script::executable(&command)?;
     let mut wanted = wanted::in_program(args, &executable, files);
     if executable != command {
         wanted = wanted.with_context(|| format!("{} is run by {}", command.display(), executable.display()));

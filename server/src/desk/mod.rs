@@ -167,9 +167,9 @@ fn set_up(shelf: Shelf, build: BuildId, name: String, modules: Vec<ModuleName>) 
         .name(format!("desk {name}"))
         .spawn(move || {
             let files = files::ProgramFiles::default();
-            let opened = shelf.handle.block_on(files::paths(&shelf, &modules));
-            let opened = opened.and_then(|paths| {
-                let program = files.program_from(files::named(&modules, &paths));
+            let opened = shelf.handle.block_on(files::places(&shelf, &modules));
+            let opened = opened.and_then(|places| {
+                let program = files.program_from(files::named(&modules, &places));
                 Ok(program.map_err(Arc::new)?)
             });
             match opened {

@@ -11,13 +11,13 @@ use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt as _, wrappers::ReceiverStream};
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
-use super::{House, build, id, program, refused};
+use super::{House, build, id, part, program, refused};
 use crate::access::Identity;
 use crate::clock::now;
 use crate::desk::Means;
 use crate::json;
 use crate::limits;
-use crate::store::model::{Audit, Case, FailureSeen, HostRow, NewCase, State};
+use crate::store::model::{Audit, Case, FailureSeen, HostRow, NewCase, State, debug_key};
 
 /// A host that says nothing for so long is asked to say that it is there.
 const AGAIN_SECONDS: u32 = 300;
@@ -71,7 +71,8 @@ impl Agents for AgentsService {
         id("failure", &said.id)?;
         let report = limits::report(&said.report).map_err(refused)?;
         let modules = modules(&said.modules, &build)?;
-        let lacking = self.lacking(&said.modules, &modules).await?;
+        let mut lacking = self.lacking(&said.modules, &modules).await?;
+        lacking.extend(self.lacking_debug_files(&said.debug_files, &modules).await?);
         if !lacking.is_empty() {
             return Ok(Response::new(v1::ReportFailureResponse {
                 lacking,
@@ -183,6 +184,31 @@ impl AgentsService {
         let lacking = lacking.filter(|build| !known.iter().any(|row| row.build == **build));
         let asked = lacking.filter_map(|build| said.iter().find(|said| said.build_id == build.0));
         Ok(asked.cloned().collect())
+    }
+
+    /// Those of a host's files with debug information that nobody has uploaded yet.
+    async fn lacking_debug_files(
+        &self,
+        said: &[v1::Module],
+        modules: &[ModuleName],
+    ) -> Result<Vec<v1::Module>, Status> {
+        let builds: Vec<&BuildId> = modules
+            .iter()
+            .filter_map(|module| module.build_id.as_ref())
+            .collect();
+        let keyed = said.iter().take(2 * MOST_MODULES).filter_map(|file| {
+            let part = part(file.part())?;
+            let build = builds.iter().find(|build| build.0 == file.build_id)?;
+            Some((debug_key(build, part), file))
+        });
+        let keyed: Vec<(BuildId, &v1::Module)> = keyed.collect();
+        let keys: Vec<BuildId> = keyed.iter().map(|(key, _)| key.clone()).collect();
+        let known = self.0.store.modules_seen(&keys, now()).await;
+        let known = known.map_err(|error| self.0.of_store(error))?;
+        let lacking = keyed
+            .into_iter()
+            .filter(|(key, _)| !known.iter().any(|row| row.build == *key));
+        Ok(lacking.map(|(_, file)| file.clone()).collect())
     }
 
     /// A bug that was said to be fixed fails again, in that build or in one that came after it.

@@ -11,8 +11,10 @@ mod upload;
 use std::sync::Arc;
 
 use program::BuildId;
+use proto::v1;
 use tokio::sync::watch;
 use tonic::Status;
+use tracee::Part;
 
 use crate::config::Limits;
 use crate::desk::{DeskError, Room};
@@ -82,7 +84,7 @@ fn refused(refusal: Refusal) -> Status {
 }
 
 /// A program that a message names, with the build that everything is about.
-fn program(program: Option<proto::v1::Program>) -> Result<(String, BuildId), Status> {
+fn program(program: Option<v1::Program>) -> Result<(String, BuildId), Status> {
     const LONGEST_NAME: usize = 256;
     let program = program.ok_or_else(|| Status::invalid_argument("the message names no program"))?;
     let build = build(&program.build_id)?;
@@ -101,6 +103,15 @@ pub(crate) fn build(bytes: &[u8]) -> Result<BuildId, Status> {
         length => Err(Status::invalid_argument(format!(
             "a build-id has 4 to 64 bytes, not {length}: build the program with -Wl,--build-id"
         ))),
+    }
+}
+
+/// What a file has of another one's debug information; `None` for a file that was mapped itself.
+fn part(said: v1::module::Part) -> Option<Part> {
+    match said {
+        v1::module::Part::File => None,
+        v1::module::Part::Debug => Some(Part::Debug),
+        v1::module::Part::Supplementary => Some(Part::Supplementary),
     }
 }
 

@@ -1,13 +1,13 @@
 //! Files of programs, in pieces.
 
-use program::elf::Elf;
 use proto::v1;
 use tokio_stream::StreamExt as _;
 use tonic::{Status, Streaming};
+use tracee::Part;
 
-use super::{House, build};
+use super::{House, build, part};
 use crate::clock::now;
-use crate::store::model::ModuleRow;
+use crate::store::model::{ModuleRow, debug_key};
 use crate::store::objects::ObjectError;
 
 /// Stores a file. Says whether it was known before.
@@ -18,7 +18,9 @@ pub(super) async fn take(house: &House, mut pieces: Streaming<v1::ModuleChunk>) 
         .module
         .ok_or_else(|| Status::invalid_argument("the first piece names the module"))?;
     let wanted = build(&module.build_id)?;
-    let known = house.store.modules(std::slice::from_ref(&wanted)).await;
+    let part = part(module.part());
+    let key = part.map_or_else(|| wanted.clone(), |part| debug_key(&wanted, part));
+    let known = house.store.modules(std::slice::from_ref(&key)).await;
     if !known.map_err(|error| house.of_store(error))?.is_empty() {
         return Ok(true);
     }
@@ -36,12 +38,10 @@ pub(super) async fn take(house: &House, mut pieces: Streaming<v1::ModuleChunk>) 
     let bytes = staged.length();
     let object = house.objects.keep(staged).await.map_err(failed)?;
     let path = house.objects.get(&object).await.map_err(failed)?;
-    let found = tokio::task::spawn_blocking(move || {
-        let file = tracee::MappedFile::open(&path).ok()?;
-        Elf::parse(&file).ok()?.build_id()
-    });
+    let found = tokio::task::spawn_blocking(move || tracee::build_id(&path));
     let found = found.await.map_err(|error| Status::internal(error.to_string()))?;
-    if found.as_ref() != Some(&wanted) {
+    // What several debug files have in common has a build-id of its own, which whoever reads it compares.
+    if part != Some(Part::Supplementary) && found.as_ref() != Some(&wanted) {
         // Nobody refers to it: what is wrong with it will be wrong again.
         let removed = house.objects.remove(&object).await;
         removed.map_err(failed)?;
@@ -51,7 +51,7 @@ pub(super) async fn take(house: &House, mut pieces: Streaming<v1::ModuleChunk>) 
         )));
     }
     let row = ModuleRow {
-        build: wanted,
+        build: key,
         path: module.path,
         bytes,
         object,

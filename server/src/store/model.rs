@@ -5,6 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 use failure::Signature;
 use program::BuildId;
+use tracee::Part;
 
 use super::Body;
 
@@ -294,6 +295,20 @@ pub struct ModuleRow {
     pub object: String,
     /// When some host was last seen to have it, in seconds since 1970.
     pub seen: u64,
+}
+
+/// What there may be of debug information beside a module.
+pub const PARTS: [Part; 2] = [Part::Debug, Part::Supplementary];
+
+/// What a file with debug information is kept under: as a module of its own, with an id that no build has, so that it comes and goes
+/// with the module that it is about.
+#[must_use]
+pub fn debug_key(build: &BuildId, part: Part) -> BuildId {
+    let ending: &[u8] = match part {
+        Part::Debug => b".debug",
+        Part::Supplementary => b".supplementary",
+    };
+    BuildId([build.0.as_slice(), ending].concat())
 }
 
 /// What is kept.

@@ -9,22 +9,22 @@ use failsketch_tests::target::Built;
 use serde_json::Value;
 
 /// A program that hangs now and then.
-struct Stuck {
-    built: Built,
+pub struct Stuck {
+    pub built: Built,
     arguments: Vec<String>,
 }
 
 /// What is to be said of it.
-struct Expected {
+pub struct Expected {
     /// Where what others want is taken, and where it is waited for, by the marks in the source.
-    takes: &'static str,
-    waits: &'static str,
+    pub takes: &'static str,
+    pub waits: &'static str,
     /// The threads that do either.
-    takers: usize,
-    waiters: usize,
+    pub takers: usize,
+    pub waiters: usize,
 }
 
-fn stuck(source: &str, level: &str, arguments: &str) -> Stuck {
+pub fn stuck(source: &str, level: &str, arguments: &str) -> Stuck {
     let option = format!("-{level}");
     let built = match source.rsplit('.').next() {
         Some("rs") => {
@@ -58,7 +58,7 @@ impl Stuck {
         lines
     }
 
-    fn check(&self, sketch: &Value, expected: &Expected) {
+    pub fn check(&self, sketch: &Value, expected: &Expected) {
         let best = &sketch["predictors"][0];
         assert_eq!(best["pattern"], "deadlock", "{sketch:#}");
         let (takes, waits) = (self.lines(expected.takes), self.lines(expected.waits));

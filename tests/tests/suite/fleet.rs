@@ -92,7 +92,7 @@ pub fn counted(server: &str, runs: u64) -> Value {
             .unwrap_or_default()
             .to_owned();
         assert!(
-            listed.stdout.contains(&format!(" {runs} runs")),
+            listed.stdout.contains(&format!(" {runs} tracked runs")),
             "{}",
             listed.stdout
         );

@@ -219,6 +219,7 @@ async fn everything(attacked: &Attacked, who: Option<&str>) -> Vec<(&'static str
             path: "/x".to_owned(),
             build_id: program.build_id.clone(),
             executable: true,
+            ..Module::default()
         }),
         data: "x".into(),
     };
@@ -418,6 +419,7 @@ fn what_is_malformed_oversized_or_a_bomb_is_refused_and_memory_stays_bounded() {
                 path: "/large".to_owned(),
                 build_id: vec![1; 20].into(),
                 executable: false,
+                ..Module::default()
             }),
             data: vec![n; 1 << 20].into(),
         };

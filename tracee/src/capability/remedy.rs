@@ -4,7 +4,7 @@ use super::facts::Facts;
 
 /// What failsketch asks for: all of it, whichever part is missing, as a second command would take back what
 /// the first one gave.
-const ALL: [&str; 3] = ["perfmon", "bpf", "sys_ptrace"];
+const ALL: [&str; 4] = ["perfmon", "bpf", "sys_ptrace", "sys_admin"];
 
 /// How to give failsketch its capabilities, if it needs some (named without `CAP_`, in lower case) that it does
 /// not have.
@@ -109,7 +109,7 @@ mod tests {
     fn a_user_gets_file_capabilities() {
         let steps = grant(&Facts::default(), &["perfmon", "bpf"]);
         assert!(
-            steps[0].starts_with("sudo setcap cap_perfmon,cap_bpf,cap_sys_ptrace+ep '/"),
+            steps[0].starts_with("sudo setcap cap_perfmon,cap_bpf,cap_sys_ptrace,cap_sys_admin+ep '/"),
             "{steps:?}"
         );
     }
@@ -130,11 +130,14 @@ mod tests {
             container: Some("docker".to_owned()),
             ..Facts::default()
         };
-        let docker = "docker run --cap-add PERFMON --cap-add BPF --cap-add SYS_PTRACE --security-opt \
+        let docker = "docker run --cap-add PERFMON --cap-add BPF --cap-add SYS_PTRACE --cap-add SYS_ADMIN --security-opt \
                       seccomp=unconfined …";
         assert_eq!(grant(&facts, &["perfmon"]), [docker]);
         facts.container = Some("kubernetes".to_owned());
-        assert!(grant(&facts, &["perfmon"])[0].contains("add: [\"PERFMON\", \"BPF\", \"SYS_PTRACE\"]"));
+        assert!(
+            grant(&facts, &["perfmon"])[0]
+                .contains("add: [\"PERFMON\", \"BPF\", \"SYS_PTRACE\", \"SYS_ADMIN\"]")
+        );
         facts.container = None;
         facts.user_namespace = true;
         facts.capabilities = vec!["CAP_PERFMON"];

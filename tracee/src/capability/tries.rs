@@ -67,7 +67,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Capability> {
             "uprobes",
             "arming early; control flow without Intel PT",
             on_child(uprobes),
-            || remedy::grant(facts, &["perfmon"]),
+            || remedy::grant(facts, &["perfmon", "sys_admin"]),
         ),
         capability(
             "ptrace-launch",

@@ -7,11 +7,16 @@ use program::{FileRequest, Files, Reading};
 
 use super::lookup;
 use super::mapped::{FileError, MappedFile};
+use super::parts::{Part, Parts};
 
 /// One binary's surroundings: finds and maps its debug files, and keeps every byte alive that was handed out.
 pub struct HostFiles {
     binary: PathBuf,
     debug_folders: Vec<PathBuf>,
+    /// Where its debug information is, as far as somebody knows.
+    given: Parts,
+    /// What of it was found, in order.
+    found: FrozenVec<Box<(Part, PathBuf)>>,
     /// Where among the mapped files the one of a path is, if there is one.
     places: FrozenMap<PathBuf, Box<Option<usize>>>,
     mapped: FrozenVec<Box<MappedFile>>,
@@ -31,10 +36,23 @@ impl HostFiles {
         Self {
             binary: binary.to_owned(),
             debug_folders,
+            given: Parts::new(),
+            found: FrozenVec::new(),
             places: FrozenMap::new(),
             mapped: FrozenVec::new(),
             kept: FrozenVec::new(),
         }
+    }
+
+    /// With debug files whose places are known: these are not looked for elsewhere.
+    #[must_use]
+    pub fn with_parts(self, given: Parts) -> Self {
+        Self { given, ..self }
+    }
+
+    /// The debug files that were handed over.
+    pub fn found(&self) -> impl Iterator<Item = &(Part, PathBuf)> {
+        self.found.iter()
     }
 
     /// The binary's own bytes.
@@ -59,8 +77,19 @@ impl HostFiles {
 
 impl Files for HostFiles {
     fn open(&self, request: &FileRequest) -> Option<&[u8]> {
-        let found = lookup::candidates(&self.binary, request, &self.debug_folders);
-        found.iter().find_map(|path| self.map(path))
+        let part = Part::of(request);
+        if let Some(path) = part.and_then(|part| self.given.get(&part)) {
+            return self.map(path);
+        }
+        let paths = lookup::candidates(&self.binary, request, &self.debug_folders);
+        let (path, bytes) = paths.into_iter().find_map(|path| {
+            let bytes = self.map(&path)?;
+            Some((path, bytes))
+        })?;
+        if let Some(part) = part {
+            self.found.push(Box::new((part, path)));
+        }
+        Some(bytes)
     }
 
     fn keep(&self, bytes: Vec<u8>) -> &[u8] {

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use elsa::sync::FrozenVec;
 use failure::Report;
 use failure::resolve::recorded_path;
-use program::elf::ElfError;
-use program::{Module, Program};
+use program::elf::{Elf, ElfError};
+use program::{BuildId, Module, Program};
 use thiserror::Error;
 
 use super::host::HostFiles;
-use super::mapped::FileError;
+use super::mapped::{FileError, MappedFile};
 use super::modules::is_system_path;
+use super::parts::{Part, Parts};
 
 /// Why a program cannot be opened.
 #[derive(Debug, Error)]
@@ -41,6 +42,17 @@ pub struct ProgramFiles {
 const MOST_LIBRARIES: usize = 64;
 /// Files that are opened of one process.
 const MOST_MODULES: usize = 1024;
+
+/// A file of another host's process.
+#[derive(Debug)]
+pub struct Stored<'m> {
+    /// What that host called it.
+    pub name: &'m str,
+    /// Where it is here,
+    pub path: &'m Path,
+    /// and its debug information.
+    pub parts: Parts,
+}
 
 impl ProgramFiles {
     /// With folders that are searched for debug files before the global ones.
@@ -134,18 +146,17 @@ impl ProgramFiles {
         Ok(Program::new(modules))
     }
 
-    /// The program of a process of another host: its files by what that host called them, with where they are here, the
-    /// executable first.
+    /// The program of a process of another host, the executable first.
     ///
     /// # Errors
     /// When one of them cannot be read or is no program.
     pub fn program_from<'m>(
         &self,
-        files: impl IntoIterator<Item = (&'m str, &'m Path)>,
+        files: impl IntoIterator<Item = Stored<'m>>,
     ) -> Result<Program<'_>, ProgramError> {
-        let modules = files.into_iter().enumerate().map(|(number, (name, path))| {
-            let module = self.module_named(path, name)?;
-            let library = number > 0 && is_system_path(name);
+        let modules = files.into_iter().enumerate().map(|(number, stored)| {
+            let (module, _) = self.open(stored.path, stored.name, stored.parts)?;
+            let library = number > 0 && is_system_path(stored.name);
             Ok(if library { module.as_library() } else { module })
         });
         Ok(Program::new(modules.collect::<Result<_, ProgramError>>()?))
@@ -156,18 +167,41 @@ impl ProgramFiles {
     /// # Errors
     /// When it cannot be opened, or is no executable and no shared object.
     pub fn module(&self, path: &Path) -> Result<Module<'_>, ProgramError> {
-        self.module_named(path, &path.display().to_string())
+        let (module, _) = self.open(path, &path.display().to_string(), Parts::new())?;
+        Ok(module)
     }
 
-    fn module_named(&self, path: &Path, name: &str) -> Result<Module<'_>, ProgramError> {
-        let files = HostFiles::with_debug_folders(path, self.debug_folders.clone());
+    /// The files of this host that have the debug information of a module, where that is not in the module itself.
+    ///
+    /// # Errors
+    /// When the module cannot be opened.
+    pub fn debug_files(&self, path: &Path) -> Result<Parts, ProgramError> {
+        let (module, files) = self.open(path, &path.display().to_string(), Parts::new())?;
+        let build = module.elf().build_id();
+        let is_right = |(part, path): &&(Part, PathBuf)| match part {
+            Part::Debug => build.is_some() && build_id(path) == build,
+            Part::Supplementary => true,
+        };
+        Ok(files.found().filter(is_right).cloned().collect())
+    }
+
+    fn open(&self, path: &Path, name: &str, parts: Parts) -> Result<(Module<'_>, &HostFiles), ProgramError> {
+        let files = HostFiles::with_debug_folders(path, self.debug_folders.clone()).with_parts(parts);
         let files = self.files.push_get(Box::new(files));
         let bytes = files.binary()?;
-        Module::load(name, bytes, files).map_err(|source| ProgramError::NotAProgram {
+        let module = Module::load(name, bytes, files).map_err(|source| ProgramError::NotAProgram {
             path: path.to_owned(),
             source,
-        })
+        })?;
+        Ok((module, files))
     }
+}
+
+/// Which build a file is of, or has the debug information of.
+#[must_use]
+pub fn build_id(path: &Path) -> Option<BuildId> {
+    let file = MappedFile::open_scattered(path).ok()?;
+    Elf::parse(&file).ok()?.build_id()
 }
 
 fn is_other_build(module: &Module<'_>, path: &str, report: &Report) -> bool {

@@ -69,7 +69,7 @@ impl Uprobe {
     /// Sets a probe; it is live when this returns.
     ///
     /// # Errors
-    /// When it is not permitted (CAP_PERFMON), the file is not there, or the instruction takes no probe.
+    /// When it is not permitted (CAP_SYS_ADMIN on Linux 6.18, where CAP_PERFMON is not enough), the file is not there, or the instruction takes no probe.
     pub fn open(
         file: &ProbeFile,
         offset: FileOffset,
@@ -242,7 +242,7 @@ fn refused(file: &ProbeFile, offset: FileOffset, whose: Whose, error: io::Error)
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => PerfError::NotPermitted {
             what: what(),
-            remedy: "run as root or with CAP_PERFMON",
+            remedy: "run as root or with CAP_SYS_ADMIN (CAP_PERFMON is enough for some kernels)",
         },
         Some(ENOTSUPP | libc::EINVAL | libc::EOPNOTSUPP | libc::EIO | libc::EILSEQ) => {
             PerfError::ProbeRefused {

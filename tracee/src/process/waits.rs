@@ -6,10 +6,28 @@ use program::RunAddr;
 
 use super::facts::Process;
 use super::maps;
+use super::memory::Memory;
+use super::status::SignalSet;
 use crate::ids::Tid;
 
 /// Signals that timers and devices send: a handler of one may be what everybody waits for.
 const FROM_OUTSIDE: [i32; 4] = [libc::SIGALRM, libc::SIGVTALRM, libc::SIGPROF, libc::SIGIO];
+
+/// Signals that a program has from what it does itself; the last two are how glibc ends threads and changes their user.
+const OWN: [i32; 9] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGILL,
+    libc::SIGFPE,
+    libc::SIGTRAP,
+    libc::SIGABRT,
+    libc::SIGSYS,
+    32,
+    33,
+];
+
+/// The bits of a word with a thread's number that are the number.
+const TID_MASK: u32 = 0x3fff_ffff;
 
 /// What a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +41,23 @@ pub enum Wait {
     },
     /// For the end of a child process.
     Child,
+}
+
+impl Wait {
+    /// The numbers of the threads that may have what a word of memory is waited for. In glibc's mutexes the owner is two words
+    /// behind the word that is waited for, in its locks for readers and writers the writer is three or four words behind; locks
+    /// that inherit priorities and the descriptors of threads have a thread's number in the word itself. Which of these it is, if any,
+    /// the memory does not say.
+    #[must_use]
+    pub fn may_have(memory: &Memory, at: RunAddr) -> Vec<u32> {
+        let mut bytes = [0; 20];
+        let read = memory.read_some(at, &mut bytes).unwrap_or(0);
+        let words = bytes.get(..read).unwrap_or_default().chunks_exact(4);
+        let words = words.map(|word| word.try_into().map_or(0, u32::from_le_bytes));
+        let holders = words.enumerate().filter(|(number, _)| *number != 1);
+        let numbers = holders.map(|(number, word)| if number == 0 { word & TID_MASK } else { word });
+        numbers.filter(|tid| *tid != 0).collect()
+    }
 }
 
 impl Process {
@@ -51,6 +86,14 @@ impl Process {
         let caught = self.status().map(|status| status.caught).unwrap_or_default();
         timers.is_ok_and(|timers| !timers.is_empty())
             || FROM_OUTSIDE.iter().any(|&signal| caught.contains(signal))
+    }
+
+    /// Whether somebody may send the process a signal that makes it go on although all its threads wait.
+    #[must_use]
+    pub fn handles_signals(self) -> bool {
+        let own = |caught: SignalSet| OWN.iter().fold(caught, |left, &signal| left.without(signal));
+        let caught = self.status().map(|status| own(status.caught));
+        caught.is_ok_and(|caught| caught != SignalSet::default())
     }
 
     /// Whether a thread has child processes; one that cannot be asked may have some.

@@ -15,6 +15,7 @@ mod detach;
 mod error;
 mod events;
 mod farewell;
+mod hold;
 mod inherited;
 mod launch;
 mod launched;

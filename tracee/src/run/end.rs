@@ -171,11 +171,14 @@ impl Caught {
     }
 }
 
-/// Whether a thread cannot be stopped at a trap. Not to be asked when it has just been made: the C library starts threads with all signals
-/// blocked.
+/// Whether a thread cannot be stopped at a trap, because the program wants it so. While a thread begins or ends, the C library
+/// blocks all signals, for a moment and also the one that it keeps for itself and lets no program block.
 fn blocks_traps(pid: Pid, tid: Tid) -> bool {
+    const OF_THE_LIBRARY: i32 = 32;
     let status = Process::new(pid).thread_status(tid);
-    status.is_ok_and(|status| status.blocked.contains(libc::SIGTRAP))
+    status.is_ok_and(|status| {
+        status.blocked.contains(libc::SIGTRAP) && !status.blocked.contains(OF_THE_LIBRARY)
+    })
 }
 
 /// The report of a fault whose handler ends the process: what the handler does is not the failure. `None` when

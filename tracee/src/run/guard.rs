@@ -4,19 +4,21 @@
 //! looked at: the failing thread's registers are read while it is about to get the signal, which the kernel still has should
 //! we end, and then it gets it. The other threads are looked at while the kernel ends them: each stops once more, with
 //! its registers and the process's memory as they were. All that tracing costs them is the time of these stops.
+//! The one exception are threads that hang: they are where the kernel begins their wait again, without their noticing.
 //! So is a process looked at that ends by itself with a status that counts as a failure, at the end of the thread that ends it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use failure::FailOn;
 use failure::image::{self, Limits, ModuleFiles, SignalInfo, StoppedThread};
-use failure::report::{Kind, Report, Sign};
+use failure::report::{Kind, Report, Sign, Wanted};
 
 use super::fatal::{self, Effect};
 use super::stacks;
+use super::standstill::Blocked;
 use crate::ids::{Pid, Tid};
-use crate::process::StoppedProcess;
+use crate::process::{Process, StoppedProcess};
 use crate::ptrace::{Attached, End, Resume, SigInfo, Stop, TraceError, Tracer, What};
 
 /// How long the other threads may take to come to their ends. One that waits for a device comes late.
@@ -114,6 +116,33 @@ impl Guard {
                 _ => self.go_on(&stop)?,
             }
         }
+    }
+
+    /// Takes the stacks of threads that do not go on, and lets them wait on. `None` if they do go on.
+    ///
+    /// # Errors
+    /// When the process can no longer be followed.
+    pub fn look_at(&mut self, blocked: &Blocked, look: &Look<'_>) -> Result<Option<Report>, TraceError> {
+        let pid = self.tracer.pid();
+        let tids: Vec<Tid> = blocked.threads().collect();
+        if !blocked.is_unmoved(Process::new(pid)) {
+            return Ok(None);
+        }
+        let held = self.tracer.hold(&tids, PATIENCE)?;
+        let threads = tids.iter().filter(|_| held);
+        let threads: Vec<StoppedThread> = threads
+            .filter_map(|&tid| stacks::thread(&self.tracer, pid, tid))
+            .collect();
+        let whole = held && threads.len() == tids.len();
+        let report = whole.then(|| report(pid, threads, None, &[], look)).flatten();
+        self.stops += self.tracer.release(&tids)?;
+        let report = report.map(|report| named_by_host(pid, report));
+        let report = report.filter(|report| blocked.is_borne_out(report));
+        Ok(report.map(|report| Report {
+            kind: Kind::Hang,
+            notes: report.notes.iter().cloned().chain([blocked.why()]).collect(),
+            ..report
+        }))
     }
 
     /// Leaves the process as it was found. With the end of the calling thread it is free.
@@ -259,6 +288,26 @@ struct Endings {
     held: Vec<Tid>,
     /// Those that did not come in time.
     late: Vec<Tid>,
+}
+
+/// Locks name their holders by the numbers that the program knows them by. In a container these are others than here.
+fn named_by_host(pid: Pid, mut report: Report) -> Report {
+    let process = Process::new(pid);
+    let names = report.threads.iter().filter_map(|thread| {
+        let tid = thread.id?;
+        let status = process.thread_status(Tid(u32::try_from(tid).ok()?)).ok()?;
+        Some((u64::from(*status.namespaced.last()?), tid))
+    });
+    let names: BTreeMap<u64, u64> = names.collect();
+    for thread in &mut report.threads {
+        if let Some(Wanted::Lock {
+            holder: Some(holder), ..
+        }) = &mut thread.wants
+        {
+            *holder = names.get(holder).copied().unwrap_or(*holder);
+        }
+    }
+    report
 }
 
 fn report(

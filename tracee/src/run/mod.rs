@@ -4,7 +4,8 @@
 //! threads are stopped, their stacks unwound, and then the program dies as it would have. What is a failure
 //! is for [`failure::FailOn`] to say. Trackers ([`Tracker`]) ride along in the same loop.
 //!
-//! [`Guard`] does the same for a process that was there before us, without changing anything about it.
+//! [`Guard`] does the same for a process that was there before us, without changing anything about it; [`Standstill`] sees whether such a
+//! process gets on.
 //!
 //! A run belongs to the thread that calls [`run`]; any number of them may go on in as many threads.
 
@@ -17,6 +18,7 @@ mod options;
 mod outcome;
 mod panics;
 mod stacks;
+mod standstill;
 mod stuck;
 mod subject;
 mod tracker;
@@ -26,5 +28,6 @@ pub use follow::{RunError, run};
 pub use guard::{Guard, Look, Seen};
 pub use options::{Cancel, Output, RunOptions};
 pub use outcome::{Captured, Ended, Outcome, Verdict};
+pub use standstill::{Blocked, Progress, Standstill};
 pub use subject::Subject;
 pub use tracker::{Handled, TrackError, Tracker};

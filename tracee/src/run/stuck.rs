@@ -15,7 +15,7 @@ use crate::process::{Process, Wait};
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 /// What a look found: what each thread waits for, and how long it has run.
-type Look = BTreeMap<(Pid, Tid), (Wait, Duration)>;
+pub(super) type Look = BTreeMap<(Pid, Tid), (Wait, Duration)>;
 
 /// Looks whether a program can go on at all.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ fn look(threads: &[(Pid, Tid)]) -> Option<Look> {
 }
 
 /// Whether nobody else can end what the threads wait for.
-fn is_closed(look: &Look, all_children: bool) -> bool {
+pub(super) fn is_closed(look: &Look, all_children: bool) -> bool {
     let waits_inside = |(&(pid, _), (wait, _)): (&(Pid, Tid), &(Wait, Duration))| match *wait {
         Wait::Futex { at, shared } => !shared || Process::new(pid).is_private(at),
         Wait::Child => all_children,

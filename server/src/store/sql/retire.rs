@@ -10,7 +10,7 @@ use sqlx::Row as _;
 use super::rows::{int, unsigned};
 use super::{SqlStore, Writing};
 use crate::store::StoreError;
-use crate::store::model::{Retention, Retired};
+use crate::store::model::{PARTS, Retention, Retired, debug_key};
 
 impl SqlStore {
     /// Each log and each bug in a transaction of its own: others want to write in between.
@@ -108,7 +108,10 @@ impl SqlStore {
                 // Nobody knows what it needs.
                 return Ok(());
             };
-            needed.extend(modules.into_iter().filter_map(|module| module.build_id));
+            for build in modules.into_iter().filter_map(|module| module.build_id) {
+                needed.extend(PARTS.map(|part| debug_key(&build, part)));
+                needed.insert(build);
+            }
         }
         let old = sqlx::query("SELECT build, object FROM modules WHERE seen < $1 ORDER BY build")
             .bind(before)

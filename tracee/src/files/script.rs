@@ -6,34 +6,44 @@ use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, bail};
+use thiserror::Error;
 
 /// How much of a script the kernel looks at (`BINPRM_BUF_SIZE`).
 const LOOKED_AT: u64 = 256;
 /// How many interpreters that are scripts themselves the kernel follows.
 const DEEPEST: usize = 5;
 
+/// Why nobody can tell what a command executes.
+#[derive(Debug, Error)]
+pub enum ScriptError {
+    /// The command cannot be read.
+    #[error("cannot read {0}")]
+    Command(PathBuf, #[source] io::Error),
+    /// The interpreter cannot.
+    #[error("{0} is run by {1}, which cannot be read")]
+    Interpreter(PathBuf, PathBuf, #[source] io::Error),
+    /// Scripts that are run by scripts.
+    #[error("{0} is a script whose interpreter is a script, and so on: name the program that runs it")]
+    TooDeep(PathBuf),
+}
+
 /// The file that the kernel executes for a command: itself, or the interpreter of a script.
-pub fn executable(command: &Path) -> Result<PathBuf> {
+///
+/// # Errors
+/// When a file cannot be read, or scripts are run by scripts without end.
+pub fn executable(command: &Path) -> Result<PathBuf, ScriptError> {
     let mut file = command.to_path_buf();
     for _ in 0..=DEEPEST {
-        let start = start(&file).with_context(|| match file == command {
-            true => format!("cannot read {}", file.display()),
-            false => format!(
-                "{} is run by {}, which cannot be read",
-                command.display(),
-                file.display()
-            ),
+        let start = start(&file).map_err(|error| match file == command {
+            true => ScriptError::Command(file.clone(), error),
+            false => ScriptError::Interpreter(command.to_owned(), file.clone(), error),
         })?;
         match interpreter(&start) {
             None => return Ok(file),
             Some(next) => file = next,
         }
     }
-    bail!(
-        "{} is a script whose interpreter is a script, and so on: name the program that runs it",
-        command.display()
-    )
+    Err(ScriptError::TooDeep(command.to_owned()))
 }
 
 fn start(file: &Path) -> io::Result<Vec<u8>> {
