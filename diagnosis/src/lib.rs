@@ -9,7 +9,7 @@
 //! - [`predictor`]: what can separate failing from successful runs, and which of it held in a run
 //! - [`evidence`]: what all runs say together; [`statistics`]: the figures that follow
 //! - [`rank`]: which predictor is the root cause
-//! - [`adapt`]: how much of the slice the next runs track; [`refine`]: what runs add to it and take out
+//! - [`adapt`]: how much of the slice the next runs track
 //! - [`assemble`]: the sketch of a failing run; [`subject`]: what it is of
 //! - [`sketch`]: what a person reads
 //! - [`accuracy`]: how near a sketch is to an ideal one
@@ -25,7 +25,6 @@ pub mod predictor;
 pub mod rank;
 pub mod reading;
 pub mod record;
-pub mod refine;
 pub mod run;
 pub mod sketch;
 pub mod statistics;

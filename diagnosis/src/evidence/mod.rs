@@ -84,8 +84,6 @@ pub struct Evidence {
     /// The kinds of threads that failed.
     #[serde(default)]
     failed: BTreeSet<Role>,
-    executed: BTreeSet<StatementId>,
-    caught: BTreeSet<StatementId>,
     /// Failing runs of which it is known who waits for whom.
     told: u64,
     /// Where what threads wait for was got, and in how many failing runs.
@@ -222,20 +220,11 @@ impl Evidence {
         } else {
             self.incomplete.add(failed);
         }
-        for happened in &run.events {
-            self.executed.insert(happened.statement);
-            if matches!(happened.what, What::Access(_)) {
-                self.caught.insert(happened.statement);
-            }
-        }
         if let Some(failed) = &run.failed {
-            self.executed.insert(failed.statement);
             let thread = failed
                 .thread
                 .and_then(|thread| run.threads.get(thread.0 as usize));
             self.failed.extend(thread.map(|thread| thread.role.clone()));
-            let on_stacks = run.threads.iter().flat_map(|thread| &thread.stack);
-            self.executed.extend(on_stacks);
         } else {
             self.succeeded.extend(observation.preceded.iter().cloned());
             self.followed.extend(observation.followed.iter().cloned());
@@ -567,17 +556,6 @@ impl Evidence {
     #[must_use]
     pub(crate) fn failed_in(&self, role: &Role) -> bool {
         self.failed.contains(role)
-    }
-
-    /// Whether any tracked run executed the statement.
-    #[must_use]
-    pub fn executed(&self, statement: StatementId) -> bool {
-        self.executed.contains(&statement)
-    }
-
-    /// The statements that watchpoints caught.
-    pub fn caught(&self) -> impl Iterator<Item = StatementId> + '_ {
-        self.caught.iter().copied()
     }
 }
 
