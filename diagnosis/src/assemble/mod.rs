@@ -3,7 +3,9 @@
 //! - [`select`]: which statements belong into it
 //! - [`place`]: in which lane and where
 //! - [`present`]: numbers of the catalogue as names and values for people
+//! - [`examples`]: a failing and a successful run beside one another
 
+mod examples;
 mod place;
 mod present;
 mod select;
@@ -171,7 +173,7 @@ pub fn assemble(subject: Subject<'_>) -> Sketch {
     });
     let mut predictors: Vec<sketch::Predictor> = predictors.collect();
     if let (Some(first), Some(best)) = (predictors.first_mut(), ranked.first()) {
-        first.examples = present::examples(subject.catalogue, best, subject.run, subject.successful);
+        first.examples = examples::examples(subject.catalogue, best, subject.run, subject.successful);
     }
     Sketch {
         version: sketch::VERSION,

@@ -1,13 +1,10 @@
 //! Numbers of the catalogue as names and values for people.
 
 use crate::evidence::Evidence;
-use crate::predictor::extract::locate;
 use crate::predictor::{Actor, Ending, Predictor, Test, When};
 use crate::rank::{Ranked, expected_writes};
-use crate::run::{
-    AccessKind, Catalogue, LocationId, Run, Shape, StatementId, StatementInfo, ThreadIx, Way, What,
-};
-use crate::sketch::{self, Examples, PredictorStatement, StatementRef, Step, Value};
+use crate::run::{AccessKind, Catalogue, LocationId, Shape, StatementId, StatementInfo, Way};
+use crate::sketch::{self, PredictorStatement, StatementRef, Value};
 
 /// A statement by its names.
 pub(super) fn statement(info: &StatementInfo) -> StatementRef {
@@ -40,7 +37,7 @@ pub(super) fn value(raw: u64, width: u32, shape: Shape) -> Value {
     }
 }
 
-fn variable(catalogue: &Catalogue, location: LocationId) -> Option<String> {
+pub(super) fn variable(catalogue: &Catalogue, location: LocationId) -> Option<String> {
     let info = catalogue.locations.get(location.0 as usize)?;
     info.variable.as_deref().map(str::to_owned)
 }
@@ -53,7 +50,7 @@ fn actor(catalogue: &Catalogue, actor: &Actor, access: Option<AccessKind>) -> Pr
     }
 }
 
-fn by_number(catalogue: &Catalogue, id: StatementId) -> StatementRef {
+pub(super) fn by_number(catalogue: &Catalogue, id: StatementId) -> StatementRef {
     catalogue
         .statements
         .get(id.0 as usize)
@@ -167,71 +164,4 @@ fn predicate(catalogue: &Catalogue, predictor: &Predictor) -> Option<String> {
         },
         _ => None,
     }
-}
-
-/// The predictor's accesses in the failing run, and what the same statements did in a successful one.
-pub(super) fn examples(
-    catalogue: &Catalogue,
-    best: &Ranked,
-    failing: Option<&Run>,
-    successful: Option<&Run>,
-) -> Option<Examples> {
-    let run = failing?;
-    let events = locate(catalogue, run, &best.predictor)?;
-    let failing = steps(catalogue, run, events);
-    let successful = successful.map_or_else(Vec::new, |run| {
-        // Each access's last execution, in the order of that run.
-        let wanted = best.predictor.accesses();
-        let is = |thread: ThreadIx, id: StatementId| {
-            let role = run.threads.get(thread.0 as usize).map(|thread| &thread.role);
-            wanted
-                .iter()
-                .any(|(who, _, _)| who.statement == id && Some(&who.role) == role)
-        };
-        let mut last: Vec<(ThreadIx, StatementId, usize)> = Vec::new();
-        for (at, event) in run.events.iter().enumerate() {
-            if matches!(event.what, What::Access(_)) && is(event.thread, event.statement) {
-                last.retain(|(thread, id, _)| (*thread, *id) != (event.thread, event.statement));
-                last.push((event.thread, event.statement, at));
-            }
-        }
-        steps(catalogue, run, last.into_iter().map(|(_, _, at)| at).collect())
-    });
-    Some(Examples { failing, successful })
-}
-
-fn steps(catalogue: &Catalogue, run: &Run, mut events: Vec<usize>) -> Vec<Step> {
-    events.sort_unstable();
-    events.dedup();
-    let mut lanes: Vec<ThreadIx> = Vec::new();
-    let happened = events.into_iter().filter_map(|at| run.events.get(at)).enumerate();
-    happened
-        .map(|(n, event)| {
-            let lane = lanes
-                .iter()
-                .position(|thread| *thread == event.thread)
-                .unwrap_or_else(|| {
-                    lanes.push(event.thread);
-                    lanes.len() - 1
-                });
-            let access = match event.what {
-                What::Access(access) => Some(access),
-                _ => None,
-            };
-            let location = access.and_then(|access| catalogue.locations.get(access.location.0 as usize));
-            Step {
-                n: u32::try_from(n).unwrap_or(u32::MAX),
-                thread: u32::try_from(lane).unwrap_or(u32::MAX),
-                statement: by_number(catalogue, event.statement),
-                access: access.map(|access| access.kind),
-                variable: access.and_then(|access| variable(catalogue, access.location)),
-                value: access.zip(location).and_then(|(access, location)| {
-                    Some(value(access.value?, location.width, location.shape))
-                }),
-                source: sketch::Source::Watchpoint,
-                evidence: sketch::Evidence::Traced,
-                ..Step::default()
-            }
-        })
-        .collect()
 }
