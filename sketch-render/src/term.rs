@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 
 use crate::model::{Failure, FrameLine, Reason, SliceStatement, StatementRef, StaticSketch, ThreadStack};
+use crate::sketch::view::fault;
 use crate::text::{base_name, cut, pad, plain, width};
 
 /// How a terminal is.
@@ -119,12 +120,11 @@ fn headline(out: &mut String, failure: &Failure, terminal: Terminal) {
         .statement
         .as_ref()
         .map_or(String::new(), |at| format!(" at {}", position(at)));
-    let fault = failure
-        .fault_address
+    let address = fault(failure.signal.as_deref(), failure.fault_address)
         .map_or(String::new(), |addr| format!(", address {addr:#x}"));
     let _ = writeln!(
         out,
-        "{}{}{fault}",
+        "{}{}{address}",
         terminal.alarm(&plain(&what)),
         terminal.strong(&place)
     );

@@ -240,5 +240,8 @@ fn what_never_or_always_fails_is_told_so() {
     }
     let never = first(&sketch);
     assert!(never.starts_with("The program "), "{never}");
-    assert!(never.ends_with("; it was not so in 9 watched runs"), "{never}");
+    assert!(
+        never.ends_with("; it has not recurred in 9 watched runs"),
+        "{never}"
+    );
 }

@@ -75,6 +75,8 @@ struct Column {
     class: &'static str,
     address: String,
     is_here: bool,
+    /// `ascending` or `descending`.
+    order: &'static str,
 }
 
 struct Row {
@@ -224,6 +226,11 @@ impl Wanted {
                 sort => self.address(&[("sort", sort), ("page", "")]),
             },
             is_here: self.sort == sort,
+            order: if sort == "program" {
+                "ascending"
+            } else {
+                "descending"
+            },
         };
         vec![
             column("What happened", "what", "program"),

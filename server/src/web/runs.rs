@@ -125,7 +125,7 @@ pub(super) async fn page(
             .statements
             .iter()
             .map(|place| Place {
-                role: shown(&place.thread_role, 60),
+                role: shown(&view::role(&place.thread_role, 60), 60),
                 access: place.access.map_or("", view::letter),
                 place: shown(&view::position(&place.statement, 80), 160),
             })

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::shown::counted;
+use super::shown::{counted, grouped};
 
 /// Bars of a row.
 const BARS: u64 = 24;
@@ -55,8 +55,9 @@ impl Trend {
         match all {
             0 => format!("no failures in the last {time}"),
             all => format!(
-                "{} in the last {time}, at most {most} {unit}",
-                counted(all, "failure")
+                "{} in the last {time}, at most {} {unit}",
+                counted(all, "failure"),
+                grouped(most)
             ),
         }
     }

@@ -26,7 +26,7 @@ pub fn annotations(sketch: &Sketch) -> String {
         let place = (&item.statement.file, item.statement.line);
         if !told.contains(&place) {
             told.push(place);
-            let role = plain_start(&item.thread_role, 100);
+            let role = view::role(&item.thread_role, 100);
             let access = item.access.map_or("runs this", |access| match access {
                 diagnosis::run::AccessKind::Read => "reads here",
                 diagnosis::run::AccessKind::Write => "writes here",

@@ -8,37 +8,59 @@ use super::view::{self, Lane};
 use super::{figures, words};
 use crate::text::plain_start;
 
+/// What a failure sketch is, and how to read one: the paper that it is from.
+const ABOUT: &str = "https://doi.org/10.1145/2815400.2815412";
+/// Lines shown before and after the failing one.
+const AROUND: u32 = 3;
 /// Longer texts help nobody in an editor's list of problems.
 const LONGEST: usize = 1000;
 
-/// Id, name and what it means: one rule a kind of cause.
-const RULES: [(&str, &str, &str); 6] = [
-    (
-        "FS1000",
-        "Failure",
-        "The program failed, and nothing is known yet that separates failing from successful runs.",
-    ),
-    (
-        "FS1001",
-        "OrderViolation",
-        "Two threads access the same memory in an order that the program does not expect.",
-    ),
-    (
-        "FS1002",
-        "AtomicityViolation",
-        "Another thread's access comes between two accesses of a thread that belong together.",
-    ),
-    (
-        "FS1003",
-        "UnexpectedValue",
-        "A statement sees a value that it sees in failing runs only.",
-    ),
-    (
-        "FS1004",
-        "UnexpectedBranch",
-        "A branch goes a way that it goes in failing runs only.",
-    ),
-    ("FS1005", "Deadlock", "Threads wait for one another."),
+/// One rule a kind of cause.
+struct Rule {
+    id: &'static str,
+    name: &'static str,
+    means: &'static str,
+    /// What to do about it.
+    help: &'static str,
+}
+
+const RULES: [Rule; 6] = [
+    Rule {
+        id: "FS1000",
+        name: "Failure",
+        means: "The program failed, and nothing is known yet that separates failing from successful runs.",
+        help: "The code flow has the statements that the failing one depends on. More runs may tell which of them matter.",
+    },
+    Rule {
+        id: "FS1001",
+        name: "OrderViolation",
+        means: "Two threads access the same memory in an order that the program does not expect.",
+        help: "Make the one thread wait for the other: join it, or signal it, before the second access.",
+    },
+    Rule {
+        id: "FS1002",
+        name: "AtomicityViolation",
+        means: "Another thread's access comes between two accesses of a thread that belong together.",
+        help: "Make the accesses that belong together one step for others: hold a lock over both, or use one atomic operation.",
+    },
+    Rule {
+        id: "FS1003",
+        name: "UnexpectedValue",
+        means: "A statement sees a value that it sees in failing runs only.",
+        help: "Follow the value back along the code flow to where it was made.",
+    },
+    Rule {
+        id: "FS1004",
+        name: "UnexpectedBranch",
+        means: "A branch goes a way that it goes in failing runs only.",
+        help: "Follow what the branch decides upon back along the code flow.",
+    },
+    Rule {
+        id: "FS1005",
+        name: "Deadlock",
+        means: "Threads wait for one another.",
+        help: "Take the locks in the same order everywhere, or give one back before waiting for the other.",
+    },
 ];
 
 /// A sketch as SARIF.
@@ -56,14 +78,18 @@ pub fn sarif(sketch: &Sketch) -> Result<String, serde_json::Error> {
         Some(PredictorKind::Value) => 3,
         Some(PredictorKind::Branch) => 4,
     };
-    let (id, name, meaning) = RULES.get(rule).copied().unwrap_or(RULES[0]);
+    let rule = RULES.get(rule).unwrap_or(&RULES[0]);
     let driver = json!({
         "name": "failsketch",
         "version": env!("CARGO_PKG_VERSION"),
+        "informationUri": ABOUT,
         "rules": [{
-            "id": id,
-            "name": name,
-            "shortDescription": { "text": meaning },
+            "id": rule.id,
+            "name": rule.name,
+            "shortDescription": { "text": rule.means },
+            "fullDescription": { "text": rule.means },
+            "help": { "text": rule.help },
+            "helpUri": ABOUT,
             "defaultConfiguration": { "level": "error" },
             "messageStrings": { "sketch": { "text": "{0}." } },
         }],
@@ -74,7 +100,7 @@ pub fn sarif(sketch: &Sketch) -> Result<String, serde_json::Error> {
         "runs": [{
             "tool": { "driver": driver },
             "columnKind": "utf16CodeUnits",
-            "results": [result(sketch, id)],
+            "results": [result(sketch, rule.id)],
         }],
     });
     pretty(&log)
@@ -82,12 +108,14 @@ pub fn sarif(sketch: &Sketch) -> Result<String, serde_json::Error> {
 
 fn result(sketch: &Sketch, rule: &str) -> Value {
     let failing = sketch.failure.statement.as_ref();
+    let said = words::sentence(sketch).plain();
     let mut result = json!({
         "ruleId": rule,
         "ruleIndex": 0,
         "level": "error",
-        "message": { "id": "sketch", "arguments": [words::sentence(sketch).plain()] },
-        "locations": failing.map(location).into_iter().collect::<Vec<_>>(),
+        // Some readers do not look the message up.
+        "message": { "id": "sketch", "arguments": [said], "text": format!("{said}.") },
+        "locations": failing.map(|at| in_context(sketch, at)).into_iter().collect::<Vec<_>>(),
         "properties": properties(sketch),
     });
     if let Some(bug) = &sketch.bug {
@@ -122,7 +150,7 @@ fn related(sketch: &Sketch) -> Value {
             seen.push(&item.statement);
             let mut related = location(&item.statement);
             let access = item.access.map_or("", view::letter);
-            let role = plain_start(&item.thread_role, LONGEST);
+            let role = view::role(&item.thread_role, LONGEST);
             related["message"] = json!({ "text": format!("{role} {access}").trim() });
             found.push(related);
         }
@@ -217,6 +245,34 @@ fn location(statement: &StatementRef) -> Value {
         );
     }
     location["physicalLocation"] = Value::Object(physical);
+    location
+}
+
+/// The same for a result: with the lines around it, where they are known. Where not even the line is, the function has to do, as readers
+/// of results want regions; the code flow has the address.
+fn in_context(sketch: &Sketch, statement: &StatementRef) -> Value {
+    let mut location = location(statement);
+    let (Some(file), Some(line)) = (&statement.file, statement.line.filter(|&line| line > 0)) else {
+        if let Some(location) = location.as_object_mut() {
+            location.remove("physicalLocation");
+        }
+        return location;
+    };
+    for excerpt in sketch.sources.iter().filter(|excerpt| excerpt.file == *file) {
+        let lines = (excerpt.first..).zip(&excerpt.lines);
+        let near: Vec<_> = lines
+            .filter(|(number, _)| number.abs_diff(line) <= AROUND)
+            .collect();
+        let (Some((first, _)), Some((last, _))) = (near.first(), near.last()) else {
+            continue;
+        };
+        if (*first..=*last).contains(&line) && first < last {
+            let text: Vec<String> = near.iter().map(|(_, text)| plain_start(text, LONGEST)).collect();
+            location["physicalLocation"]["contextRegion"] =
+                json!({ "startLine": first, "endLine": last, "snippet": { "text": text.join("\n") } });
+            break;
+        }
+    }
     location
 }
 

@@ -45,9 +45,7 @@ pub fn term(sketch: &Sketch, terminal: Terminal) -> String {
 
 fn headline(out: &mut String, sketch: &Sketch, terminal: Terminal) {
     let kind = view::failure_kind(sketch);
-    let fault = sketch
-        .failure
-        .fault_address
+    let fault = view::fault(sketch.failure.signal.as_deref(), sketch.failure.fault_address)
         .map_or(String::new(), |addr| format!(", address {addr:#x}"));
     let place = sketch.failure.statement.as_ref().map_or(String::new(), |at| {
         let room = terminal.width.saturating_sub(width(&kind) + width(&fault) + 4);
@@ -191,7 +189,7 @@ fn one_predictor(out: &mut String, sketch: &Sketch, predictor: &Predictor, termi
 }
 
 fn statement_line(what: &str, item: &PredictorStatement, terminal: Terminal) -> String {
-    let role = pad(&short(&item.thread_role, 16), 16);
+    let role = pad(&view::role(&item.thread_role, 16), 16);
     let head = format!("     {what} {role} {}", view::position(&item.statement, 28));
     let room = terminal.width.saturating_sub(width(&head) + 2);
     if room >= 12 && view::has_code(&item.statement) {

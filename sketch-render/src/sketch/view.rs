@@ -47,7 +47,7 @@ pub fn lanes(sketch: &Sketch) -> Vec<Lane> {
             Some(role) => {
                 let same = |other: &&Option<String>| other.as_deref() == Some(role.as_str());
                 let before = roles.iter().take(at).filter(same).count();
-                let role = short(role, ROLE);
+                let role = self::role(role, ROLE);
                 match roles.iter().filter(same).count() {
                     1 => role,
                     _ => format!("{role} #{}", before + 1),
@@ -60,6 +60,19 @@ pub fn lanes(sketch: &Sketch) -> Vec<Lane> {
 
 /// Columns of a thread's role in text; whole names are in the JSON.
 const ROLE: usize = 48;
+
+/// How threads are called that run a C++ lambda. Its function has no other name than `operator()`; that of an object of a
+/// class has the class's before it.
+pub(super) const LAMBDA: &str = "lambda";
+
+/// A thread's role in so many columns.
+#[must_use]
+pub fn role(role: &str, columns: usize) -> String {
+    match role {
+        "operator()" => LAMBDA.to_owned(),
+        role => short(role, columns),
+    }
+}
 
 /// A lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -185,6 +198,13 @@ pub fn position(statement: &StatementRef, columns: usize) -> String {
 #[must_use]
 pub fn is_inferred(sketch: &Sketch, step: &Step) -> bool {
     !is_static(sketch) && step.evidence == Evidence::Inferred && !step.failing
+}
+
+/// The data address that a fault was about. With other signals comes the address of the instruction,
+/// which says nothing that the statement does not.
+#[must_use]
+pub(crate) fn fault(signal: Option<&str>, address: Option<u64>) -> Option<u64> {
+    address.filter(|_| signal.is_none_or(|signal| matches!(signal, "SIGSEGV" | "SIGBUS")))
 }
 
 /// `SIGSEGV`, `assertion (SIGABRT)`, `hang`.

@@ -2,7 +2,7 @@
 
 mod deadlock;
 
-use diagnosis::sketch::{Predictor, PredictorKind, PredictorStatement, READ_BY, Sketch, Step};
+use diagnosis::sketch::{Predictor, PredictorKind, PredictorStatement, READ_BY, Sketch, Step, Value};
 
 use super::arrows::pattern_steps;
 use super::names::short;
@@ -93,7 +93,7 @@ pub fn headline(sketch: &Sketch) -> (Phrase, Phrase) {
             (predictor(sketch, best), Phrase::default().text(counts(best)))
         }
         (_, 0, 0) => said("no run was watched".to_owned()),
-        (_, 0, watched) => said(format!("it was not so in {watched} watched runs")),
+        (_, 0, watched) => said(format!("it has not recurred in {watched} watched runs")),
         (_, watched, 0) => said(format!("so it was in all of {watched} watched runs")),
         (Some(best), ..) => {
             let (what, mut rest) = said(format!(
@@ -200,7 +200,7 @@ fn value(predictor: &Predictor) -> Phrase {
             None => String::new(),
         };
         return Phrase::default()
-            .text(format!("{} set ", short(&at.thread_role, NAME)))
+            .text(format!("{} set ", role(at)))
             .variable(variable)
             .text(format!("{what} in "))
             .code(short(&at.statement.function, NAME))
@@ -217,7 +217,7 @@ fn value(predictor: &Predictor) -> Phrase {
     };
     let at = predictor.statements.first();
     let phrase = match at {
-        Some(at) => Phrase::default().text(format!("{} {found} ", short(&at.thread_role, NAME))),
+        Some(at) => Phrase::default().text(format!("{} {found} ", role(at))),
         None => Phrase::default(),
     };
     let operator = predicate.starts_with(|c: char| c.is_ascii_punctuation());
@@ -241,7 +241,10 @@ fn accesses(sketch: &Sketch, predictor: &Predictor) -> Phrase {
     let to = |index: usize| {
         let step = steps.get(index).copied().flatten();
         let step = step.and_then(|index| sketch.steps.get(index))?;
-        step.value.as_ref().map(view::value)
+        step.value
+            .as_ref()
+            .filter(|value| !is_address(value))
+            .map(view::value)
     };
     let who = actors(predictor);
     let say = Phrase::default;
@@ -302,6 +305,11 @@ fn accesses(sketch: &Sketch, predictor: &Predictor) -> Phrase {
     }
 }
 
+/// Whether a value is an address: the next run has another one, and what is said is said of all of them.
+fn is_address(value: &Value) -> bool {
+    matches!(value, Value::Text(text) if text.starts_with("0x") && text != "0x0")
+}
+
 /// Who sets the variable first in successful runs.
 fn writer(predictor: &Predictor) -> String {
     let first = predictor.missing.first();
@@ -310,15 +318,23 @@ fn writer(predictor: &Predictor) -> String {
         .iter()
         .all(|write| Some(&write.thread_role) == first.map(|first| &first.thread_role));
     match first.filter(|_| all_the_same) {
-        Some(write) if is_known(&write.thread_role) => short(&write.thread_role, NAME),
+        Some(write) if is_known(&write.thread_role) => one(&role(write)),
         _ => "any other thread".to_owned(),
     }
 }
 
 fn role(statement: &PredictorStatement) -> String {
     match statement.thread_role.as_str() {
-        role if is_known(role) => short(role, NAME),
+        role if is_known(role) => view::role(role, NAME),
         _ => "thread of unknown start".to_owned(),
+    }
+}
+
+/// A thread of a role that is no name takes an article.
+fn one(role: &str) -> String {
+    match role {
+        role if role.contains(' ') || role == view::LAMBDA => format!("a {role}"),
+        role => role.to_owned(),
     }
 }
 
@@ -333,8 +349,7 @@ fn actors(predictor: &Predictor) -> Vec<String> {
     let roles: Vec<String> = predictor.statements.iter().map(role).collect();
     let same = roles.len() > 1 && roles.iter().all(|role| Some(role) == roles.first());
     let name = |(index, role): (usize, &String)| match (same, index) {
-        (false, _) if role.contains(' ') => format!("a {role}"),
-        (false, _) => role.clone(),
+        (false, _) => one(role),
         (true, 0) => format!("one {role}"),
         (true, 1) => format!("another {role}"),
         (true, _) => "the first".to_owned(),

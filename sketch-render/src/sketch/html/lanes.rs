@@ -39,9 +39,9 @@ pub(super) fn section(out: &mut String, sketch: &Sketch) {
         _ => prefix,
     };
     bar(out, sketch, far, folds);
-    let waiting = Waiting::of(sketch);
+    let links = Links::of(sketch);
     let many = if lanes.len() > FEW_LANES { " many" } else { "" };
-    let waits = if waiting.0.is_empty() { "" } else { " waits" };
+    let waits = if links.are_waits { " waits" } else { "" };
     let _ = write!(
         out,
         "<div class=\"wrap\">\n<table class=\"lanes{many}{waits}\" data-pattern=\"{}\">\n<thead><tr><th class=\"n\" scope=\"col\">#</th>",
@@ -71,7 +71,7 @@ pub(super) fn section(out: &mut String, sketch: &Sketch) {
         }
         let _ = writeln!(out, "<tbody class=\"{class}\">");
         for step in steps {
-            row(out, (sketch, step), &lanes, &variables, &sources, &waiting);
+            row(out, (sketch, step), &lanes, &variables, &sources, &links);
         }
         out.push_str("</tbody>\n");
     };
@@ -123,7 +123,7 @@ fn bar(out: &mut String, sketch: &Sketch, prefix: usize, folds: bool) {
     if any(|step| step.unordered_after.is_some()) {
         out.push_str("<span>~n: not known to come after the other threads' steps right above it</span>");
     }
-    if !Waiting::of(sketch).0.is_empty() {
+    if Links::of(sketch).are_waits {
         out.push_str("<span class=\"keys\">arrow: waits for what was taken there</span>");
     }
     if sketch.steps.iter().any(|step| view::is_inferred(sketch, step)) {
@@ -137,7 +137,7 @@ fn bar(out: &mut String, sketch: &Sketch, prefix: usize, folds: bool) {
     }
     out.push_str(
         "<span class=\"keys\"><kbd>j</kbd> <kbd>k</kbd> steps · <kbd>a</kbd> along the arrow · <kbd>v</kbd> same variable · \
-         <kbd>t</kbd> same thread · <kbd>f</kbd> follow · <kbd>c</kbd> source</span>\
+         <kbd>t</kbd> same thread · <kbd>f</kbd> <kbd>F</kbd> follow them · <kbd>c</kbd> source</span>\
          <span class=\"now\" role=\"status\"></span></div>\n",
     );
 }
@@ -165,7 +165,7 @@ fn row(
     lanes: &[Lane],
     variables: &[&str],
     sources: &sources::Index,
-    waiting: &Waiting,
+    links: &Links,
 ) {
     let variable = step
         .variable
@@ -226,30 +226,37 @@ fn row(
             " <span class=\"acc {letter}\">{letter}</span> <code>{name}</code>"
         );
     }
-    if let Some(taken) = waiting.of_step(step.n) {
-        let _ = write!(
-            effect,
-            "<small>waits for what <a href=\"#n{taken}\" data-to=\"{taken}\">{taken}</a> took</small>"
-        );
-    }
+    links.write(&mut effect, step.n);
     let _ = writeln!(out, "<td class=\"v\">{effect}");
 }
 
-/// Where each thread of a deadlock waits, and the step that took what it waits for.
-struct Waiting(Vec<(u32, u32)>);
+/// The arrows, for whoever does not see them: they are drawn by the script, and not on paper, where a page may end between.
+struct Links {
+    /// From which step to which.
+    pairs: Vec<(u32, u32)>,
+    /// Whether they are waits for what was taken there.
+    are_waits: bool,
+}
 
-impl Waiting {
+impl Links {
     fn of(sketch: &Sketch) -> Self {
         let deadlock = |predictor: &Predictor| !waits(predictor).is_empty();
-        if !sketch.predictors.first().is_some_and(deadlock) {
-            return Self(Vec::new());
+        Self {
+            pairs: numbers(sketch),
+            are_waits: sketch.predictors.first().is_some_and(deadlock),
         }
-        Self(numbers(sketch))
     }
 
-    fn of_step(&self, step: u32) -> Option<u32> {
-        let found = self.0.iter().find(|(wait, _)| *wait == step);
-        found.map(|&(_, taken)| taken)
+    fn write(&self, out: &mut String, step: u32) {
+        let Some((_, to)) = self.pairs.iter().find(|(from, _)| *from == step) else {
+            return;
+        };
+        let link = format!("<a href=\"#n{to}\" data-to=\"{to}\">{to}</a>");
+        let _ = if self.are_waits {
+            write!(out, "<small>waits for what {link} took</small>")
+        } else {
+            write!(out, "<small class=\"then\">then {link}</small>")
+        };
     }
 }
 

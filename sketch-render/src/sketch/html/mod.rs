@@ -21,8 +21,8 @@ pub const STYLE: &str = include_str!("page.css");
 /// What adds arrows and ways to follow things. Told that the parts were replaced (an event `sketch` of the document), it begins anew.
 pub const SCRIPT: &str = include_str!("page.js");
 /// SHA-256 of the style and the script in base64; a test compares them with what Python says.
-pub(crate) const STYLE_HASH: &str = "2XuAA+Hbudxu/MBt4zRO0tx4QYjO5QtGVcMGzYModIY=";
-pub(crate) const SCRIPT_HASH: &str = "BBDEs3E2ITdOGdvL8cIioAp7ZGa0AnUMQNduBT53R9g=";
+pub(crate) const STYLE_HASH: &str = "jV0xPfrED9cDft03YSL6lEh1vxb22U7vfuA1RV8CMiI=";
+pub(crate) const SCRIPT_HASH: &str = "l2akWVJ6X1JMfIXrwe5hprnXGK1P/hl6Wg/P8fOZ9WE=";
 
 /// Notes and messages may come from elsewhere.
 const LONGEST_NOTE: usize = 2000;
@@ -146,7 +146,7 @@ fn failure(out: &mut String, sketch: &Sketch) {
             escaped(&view::place(at))
         );
     }
-    if let Some(addr) = sketch.failure.fault_address {
+    if let Some(addr) = view::fault(sketch.failure.signal.as_deref(), sketch.failure.fault_address) {
         let _ = write!(out, ", address <code>{addr:#x}</code>");
     }
     out.push_str("</p>\n");

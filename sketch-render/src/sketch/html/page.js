@@ -17,6 +17,13 @@
     mark(pinned);
     if (now) now.textContent = pinned ? "following " + name : "";
   };
+  // Of several arrows, those of one step.
+  const light = (r) => {
+    const own = (part) => !!r && part.dataset.of.split(" ").includes(r.id.slice(1));
+    const parts = [...svg.children];
+    svg.classList.toggle("some", arrows.length > 1 && parts.some(own));
+    for (const part of parts) part.classList.toggle("hot", own(part));
+  };
   const reveal = (r) => {
     if (!shown(r) && prefix) { prefix.checked = true; draw(); }
   };
@@ -116,6 +123,7 @@
       t: () => same("t") && go(next(1, same("t"))), T: () => same("t") && go(next(-1, same("t"))),
       a: () => pattern.length && go(along()),
       f: () => here && here.dataset.v && pin(["v", here.dataset.v], here.querySelector(".v .follow").textContent),
+      F: () => here && pin(["t", here.dataset.t], document.querySelector(`.lanes th [data-i="${here.dataset.t}"]`).textContent),
       c: () => here && here.querySelector("a[data-src]") && context(here.querySelector("a[data-src]")),
       p: () => prefix && prefix.click(),
       Escape: () => pin(null, ""),
@@ -167,14 +175,15 @@
         line = `M${al},${ay} C${al - out},${ay} ${bl - out},${by} ${bl - 7},${by}`;
         head = `M${bl},${by} l-10,-5.5 v11 z`;
       }
+      for (const part of [path, tip]) part.dataset.of = pair.join(" ");
       path.setAttribute("d", line);
       tip.setAttribute("d", head);
       tip.setAttribute("class", "tip");
       svg.append(path, tip);
     }
+    light(current());
   };
   const resized = new ResizeObserver(() => draw());
-  addEventListener("beforeprint", draw);
 
   const begin = () => {
     for (const head of $(".sortable th")) {
@@ -197,13 +206,17 @@
     pattern = arrows.flat().filter((n, i, all) => n !== all[i - 1]);
     table.addEventListener("mouseover", (e) => {
       const r = e.target.closest("tr[data-t]");
-      if (!pinned) mark(r && r.dataset.v ? ["v", r.dataset.v] : null);
+      const head = e.target.closest("[data-k]");
+      light(r || current());
+      if (!pinned) mark(head ? [head.dataset.k, head.dataset.i] : r && r.dataset.v ? ["v", r.dataset.v] : null);
     });
-    table.addEventListener("mouseleave", () => mark(pinned));
+    table.addEventListener("mouseleave", () => { mark(pinned); light(current()); });
     table.addEventListener("focusin", (e) => {
       const r = e.target.closest("tr[data-t]");
+      light(r);
       if (r && !pinned) mark(r.dataset.v ? ["v", r.dataset.v] : null);
     });
+    table.addEventListener("focusout", () => light(null));
     if (prefix) prefix.addEventListener("change", draw);
     svg = document.createElementNS(NS, "svg");
     svg.setAttribute("class", "arrows");

@@ -83,12 +83,15 @@ fn side(
         for step in steps.iter().take(MOST_STEPS) {
             let role = role(sketch, predictor, step);
             let lane = lanes.iter().position(|lane| lane.role.as_deref() == Some(role));
-            let who = if role.is_empty() { "unknown thread" } else { role };
+            let who = match role {
+                "" => "unknown thread".to_owned(),
+                role => view::role(role, 60),
+            };
             let _ = write!(
                 out,
                 "<li class=\"mini\"><span class=\"who c{}\">{}</span><span>{}</span></li>",
                 lane.unwrap_or(0) % COLOURS,
-                name(who, 24),
+                name(&who, 24),
                 did(step)
             );
         }
