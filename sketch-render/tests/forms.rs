@@ -245,3 +245,29 @@ fn what_never_or_always_fails_is_told_so() {
         "{never}"
     );
 }
+
+/// No watched run failed: what is shown is what the failing statement depends on, of no thread and in no order.
+#[test]
+fn a_slice_does_not_look_like_a_run() {
+    let mut slice = sketches::all()
+        .into_iter()
+        .find_map(|(name, sketch)| (name == "no-predictor").then_some(sketch))
+        .unwrap();
+    (slice.runs.failing, slice.runs.successful) = (0, 93);
+    for step in &mut slice.steps {
+        step.evidence = diagnosis::sketch::Evidence::Inferred;
+    }
+    let forms = [
+        sketch::html(&slice),
+        sketch::term(&slice, plain(100)),
+        sketch::markdown(&slice),
+        sketch::sarif(&slice).unwrap(),
+    ];
+    for form in forms {
+        assert!(form.contains("this is no order of execution"), "{form}");
+        assert!(
+            form.contains("statement") && !form.contains("executionOrder"),
+            "{form}"
+        );
+    }
+}

@@ -19,6 +19,8 @@ const LONGEST_PREFIX: usize = 24;
 const LONGEST_STRETCH: usize = 30;
 /// but for so many steps at either end.
 const NEAR: usize = 6;
+/// Lines of a statement that matters; others have two.
+const MOST_LINES: usize = 4;
 /// The rank of the predictor that is boxed.
 const BOXED: u32 = 1;
 
@@ -151,14 +153,19 @@ impl<'s> Grid<'s> {
             *last = Some(function);
             known
         });
-        let heading = self.function(&step.statement, self.lane - 4);
+        let heading = self.function(&step.statement, self.lane - if boxed { 6 } else { 4 });
         if boxed {
             self.row(out, "", at, &self.edge('┏', &heading, '┓'), style, "");
         } else if known != Some(true) {
             self.row(out, "", at, &self.inside(&heading), Style::new().dimmed(), "");
         }
-        let (mut number, mut value) = (self.mark(step), value_text(step, self.value));
-        for code in two_lines(&code_text(step), self.lane - 4) {
+        let most = if boxed || step.failing { MOST_LINES } else { 2 };
+        let code = lines(&code_text(step), self.lane - 4, most);
+        let values = value_lines(step, self.value);
+        let mut number = self.mark(step);
+        for row in 0..code.len().max(values.len()) {
+            let text = |lines: &[String]| lines.get(row).cloned().unwrap_or_default();
+            let (code, value) = (text(&code), text(&values));
             let cell = if boxed {
                 self.boxed(&code)
             } else {
@@ -166,7 +173,6 @@ impl<'s> Grid<'s> {
             };
             self.row(out, &number, at, &cell, style, &value);
             number.clear();
-            value.clear();
         }
         if boxed {
             self.row(out, "", at, &self.edge('┗', "", '┛'), style, "");
@@ -185,15 +191,16 @@ impl<'s> Grid<'s> {
         number
     }
 
+    /// The function, and the file where that has room; the predictors below name it again.
     fn function(&self, statement: &StatementRef, columns: usize) -> String {
-        match &statement.file {
-            // Half the room for the file, if that leaves enough for the function; it is named again below.
-            Some(file) if width(&short(&statement.function, columns)) < columns.div_ceil(2) => {
-                let function = short(&statement.function, columns);
-                let room = columns.saturating_sub(width(&function) + 1);
-                format!("{function} {}", short(base_name(file), room))
-            }
-            _ => short(&statement.function, columns),
+        let function = short(&statement.function, columns);
+        let file = statement
+            .file
+            .as_deref()
+            .map(|file| short(base_name(file), columns));
+        match file {
+            Some(file) if width(&function) + 1 + width(&file) <= columns => format!("{function} {file}"),
+            _ => function,
         }
     }
 
@@ -294,17 +301,38 @@ fn code_text(step: &Step) -> String {
     if step.failing { format!("✗ {code}") } else { code }
 }
 
-/// Code in at most two lines, broken where code is best broken, unless that leaves most of the first line empty.
-fn two_lines(text: &str, columns: usize) -> Vec<String> {
-    if width(text) <= columns {
-        return vec![text.to_owned()];
+/// Code in at most so many lines, broken where code is best broken, unless that leaves most of a line empty.
+fn lines(text: &str, columns: usize, most: usize) -> Vec<String> {
+    let (mut lines, mut text) = (Vec::new(), text.to_owned());
+    while lines.len() + 1 < most && width(&text) > columns {
+        let room = fitting(&text, columns);
+        let (fits, _) = text.split_at(room);
+        let good = fits.rfind([' ', '(', ',', ';', '=']).map_or(0, |at| at + 1);
+        let (first, rest) = text.split_at(if good * 5 >= room * 3 { good } else { room });
+        let rest = format!("  {}", rest.trim_start());
+        lines.push(first.trim_end().to_owned());
+        text = rest;
     }
-    let room = fitting(text, columns);
-    let (fits, _) = text.split_at(room);
-    let good = fits.rfind([' ', '(', ',', ';', '=']).map_or(0, |at| at + 1);
-    let (first, rest) = text.split_at(if good * 5 >= room * 3 { good } else { room });
-    let second = cut(&format!("  {}", rest.trim_start()), columns);
-    vec![first.trim_end().to_owned(), second]
+    lines.push(cut(&text, columns));
+    lines
+}
+
+/// What a step did, in one line where that has room, or else the value below its name.
+fn value_lines(step: &Step, columns: usize) -> Vec<String> {
+    let whole = value_text(step, usize::MAX);
+    match whole.rsplit_once(" = ") {
+        Some((name, value)) if width(&whole) > columns => {
+            let access = step.access.map_or("", view::letter);
+            let variable = name.strip_prefix(access).unwrap_or(name).trim_start();
+            let room = columns.saturating_sub(access.len() + 1);
+            let name = format!("{access} {}", short(variable, room));
+            vec![
+                name.trim_start().to_owned(),
+                cut(&format!("  = {value}"), columns),
+            ]
+        }
+        _ => vec![value_text(step, columns)],
+    }
 }
 
 fn value_text(step: &Step, columns: usize) -> String {

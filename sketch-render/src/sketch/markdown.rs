@@ -70,17 +70,12 @@ fn steps(out: &mut String, sketch: &Sketch) {
     if sketch.steps.is_empty() {
         return;
     }
-    if view::is_static(sketch) {
-        out.push_str(
-            "What the failing statement depends on, nearest last; this is no order of execution.\n\n",
-        );
+    if view::is_slice(sketch) {
+        let _ = writeln!(out, "The steps are {}.\n", view::SLICE);
     }
     let lanes = view::lanes(sketch);
     let apart = lanes.len() <= MOST_LANES;
-    let heads: Vec<String> = if view::is_static(sketch) {
-        // Without runs the only lane is no thread: a slice goes through all of them.
-        vec!["statement".to_owned(); lanes.len()]
-    } else if apart {
+    let heads: Vec<String> = if apart {
         lanes.iter().map(|lane| escaped(&lane.name)).collect()
     } else {
         vec!["thread".to_owned(), "statement".to_owned()]

@@ -163,8 +163,13 @@ fn code_flow(sketch: &Sketch) -> Value {
         .iter()
         .map(|lane| thread_flow(sketch, lane))
         .collect();
+    let what = if view::is_slice(sketch) {
+        format!("The steps are {}.", view::SLICE)
+    } else {
+        "What the threads did, in the order in which they did it.".to_owned()
+    };
     json!({
-        "message": { "text": "What the threads did, in the order in which they did it." },
+        "message": { "text": what },
         "threadFlows": flows,
     })
 }
@@ -174,12 +179,12 @@ fn thread_flow(sketch: &Sketch, lane: &Lane) -> Value {
     let own = |(_, step): &(usize, &Step)| step.thread == lane.thread;
     let steps = sketch.steps.iter().enumerate().filter(own);
     let locations: Vec<Value> = steps
-        .map(|(index, step)| flow_location(step, index < prefix))
+        .map(|(index, step)| flow_location(sketch, step, index < prefix))
         .collect();
     json!({ "id": lane.thread.to_string(), "message": { "text": lane.name }, "locations": locations })
 }
 
-fn flow_location(step: &Step, grey: bool) -> Value {
+fn flow_location(sketch: &Sketch, step: &Step, grey: bool) -> Value {
     let mut at = location(&step.statement);
     let effect = view::effect(step);
     let mut text = effect.clone().unwrap_or_else(|| view::code(&step.statement));
@@ -196,7 +201,7 @@ fn flow_location(step: &Step, grey: bool) -> Value {
     };
     let mut location = json!({ "location": at, "importance": importance });
     // Without this property the order among threads is not known, which is what it then is.
-    if step.unordered_after.is_none() {
+    if step.unordered_after.is_none() && !view::is_slice(sketch) {
         location["executionOrder"] = json!(step.n);
     }
     if let (Some(variable), Some(value)) = (&step.variable, &step.value) {

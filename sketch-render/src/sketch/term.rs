@@ -98,6 +98,7 @@ fn legend(out: &mut String, sketch: &Sketch, terminal: Terminal) {
             unordered,
             "~n: not known to come after the other threads' steps right above it",
         ),
+        (view::is_slice(sketch), view::SLICE),
         (inferred, "(n): follows from the code, was not seen"),
         (unknown, "?: value not known"),
     ];

@@ -17,6 +17,18 @@ pub fn is_static(sketch: &Sketch) -> bool {
     sketch.runs.failing == 0 && sketch.runs.successful == 0
 }
 
+/// Whether the steps are what the failing statement depends on, and no order of execution: no failing run was watched, whether
+/// successful ones were or not. Their only lane is no thread then: a slice goes through all of them.
+#[must_use]
+pub fn is_slice(sketch: &Sketch) -> bool {
+    let inferred = |step: &Step| step.failing || step.evidence == Evidence::Inferred;
+    sketch.runs.failing == 0 && sketch.steps.iter().all(inferred)
+}
+
+/// What [`is_slice`] means, for whoever reads the steps.
+pub(super) const SLICE: &str =
+    "what the failing statement depends on, nearest last; this is no order of execution";
+
 /// The threads that have steps, in the order of the sketch, with the names of their lanes.
 #[must_use]
 pub fn lanes(sketch: &Sketch) -> Vec<Lane> {
@@ -43,6 +55,7 @@ pub fn lanes(sketch: &Sketch) -> Vec<Lane> {
     let roles: Vec<Option<String>> = lanes.iter().map(|lane| lane.role.clone()).collect();
     for (at, lane) in lanes.iter_mut().enumerate() {
         lane.name = match &lane.role {
+            _ if is_slice(sketch) => "statement".to_owned(),
             None => format!("thread {}", lane.thread),
             Some(role) => {
                 let same = |other: &&Option<String>| other.as_deref() == Some(role.as_str());
@@ -197,7 +210,7 @@ pub fn position(statement: &StatementRef, columns: usize) -> String {
 /// Whether a step was only inferred although runs were watched.
 #[must_use]
 pub fn is_inferred(sketch: &Sketch, step: &Step) -> bool {
-    !is_static(sketch) && step.evidence == Evidence::Inferred && !step.failing
+    !is_slice(sketch) && step.evidence == Evidence::Inferred && !step.failing
 }
 
 /// The data address that a fault was about. With other signals comes the address of the instruction,

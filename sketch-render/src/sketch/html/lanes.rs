@@ -41,10 +41,11 @@ pub(super) fn section(out: &mut String, sketch: &Sketch) {
     bar(out, sketch, far, folds);
     let links = Links::of(sketch);
     let many = if lanes.len() > FEW_LANES { " many" } else { "" };
+    let slice = if view::is_slice(sketch) { " slice" } else { "" };
     let waits = if links.are_waits { " waits" } else { "" };
     let _ = write!(
         out,
-        "<div class=\"wrap\">\n<table class=\"lanes{many}{waits}\" data-pattern=\"{}\">\n<thead><tr><th class=\"n\" scope=\"col\">#</th>",
+        "<div class=\"wrap\">\n<table class=\"lanes{many}{waits}{slice}\" data-pattern=\"{}\">\n<thead><tr><th class=\"n\" scope=\"col\">#</th>",
         pattern(sketch)
     );
     for (at, lane) in lanes.iter().enumerate() {
@@ -53,12 +54,7 @@ pub(super) fn section(out: &mut String, sketch: &Sketch) {
             "<th scope=\"col\"><button class=\"follow c{}\" data-k=\"t\" data-i=\"{}\">{}</button></th>",
             at % COLOURS,
             lane.thread,
-            // Without runs the only lane is no thread: a slice goes through all of them.
-            if view::is_static(sketch) {
-                "statement".to_owned()
-            } else {
-                super::markup::name(&lane.name, 40)
-            }
+            super::markup::name(&lane.name, 40)
         );
     }
     out.push_str("<th class=\"v\" scope=\"col\">value</th></tr></thead>\n");
@@ -116,8 +112,8 @@ fn bar(out: &mut String, sketch: &Sketch, prefix: usize, folds: bool) {
             "<label><input type=\"checkbox\" id=\"prefix\"{open}> show the {prefix} {steps} before</label> <kbd>p</kbd>"
         );
     }
-    if view::is_static(sketch) {
-        out.push_str("<span>what the failing statement depends on, nearest last; no run was watched, so this is no order of execution</span>");
+    if view::is_slice(sketch) {
+        let _ = write!(out, "<span>{}</span>", view::SLICE);
     }
     let any = |holds: fn(&Step) -> bool| sketch.steps.iter().any(holds);
     if any(|step| step.unordered_after.is_some()) {
@@ -135,11 +131,24 @@ fn bar(out: &mut String, sketch: &Sketch, prefix: usize, folds: bool) {
     if any(|step| step.access.is_some()) {
         out.push_str("<span>R: read, W: written</span>");
     }
-    out.push_str(
-        "<span class=\"keys\"><kbd>j</kbd> <kbd>k</kbd> steps · <kbd>a</kbd> along the arrow · <kbd>v</kbd> same variable · \
-         <kbd>t</kbd> same thread · <kbd>f</kbd> <kbd>F</kbd> follow them · <kbd>c</kbd> source</span>\
-         <span class=\"now\" role=\"status\"></span></div>\n",
-    );
+    out.push_str("<span class=\"keys\"><kbd>j</kbd> <kbd>k</kbd> steps");
+    if !numbers(sketch).is_empty() {
+        out.push_str(" · <kbd>a</kbd> along the arrow");
+    }
+    let follows = any(|step| step.variable.is_some());
+    if follows {
+        out.push_str(" · <kbd>v</kbd> same variable");
+    }
+    if view::lanes(sketch).len() > 1 {
+        out.push_str(" · <kbd>t</kbd> same thread");
+    }
+    if follows {
+        out.push_str(" · <kbd>f</kbd> <kbd>F</kbd> follow them");
+    }
+    if !sketch.sources.is_empty() {
+        out.push_str(" · <kbd>c</kbd> source");
+    }
+    out.push_str("</span><span class=\"now\" role=\"status\"></span></div>\n");
 }
 
 /// The numbers of the steps that arrows connect.
@@ -210,7 +219,7 @@ fn row(
     }
     let mut effect = effect(step, variable.is_some());
     // Where runs were watched, what a step did says more than why it was looked at.
-    let why = step.why.filter(|_| view::is_static(sketch) && !step.failing);
+    let why = step.why.filter(|_| view::is_slice(sketch) && !step.failing);
     if let (Some(why), Some(distance)) = (why, step.distance) {
         let _ = write!(
             effect,

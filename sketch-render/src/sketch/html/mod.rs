@@ -21,7 +21,7 @@ pub const STYLE: &str = include_str!("page.css");
 /// What adds arrows and ways to follow things. Told that the parts were replaced (an event `sketch` of the document), it begins anew.
 pub const SCRIPT: &str = include_str!("page.js");
 /// SHA-256 of the style and the script in base64; a test compares them with what Python says.
-pub(crate) const STYLE_HASH: &str = "jV0xPfrED9cDft03YSL6lEh1vxb22U7vfuA1RV8CMiI=";
+pub(crate) const STYLE_HASH: &str = "CNGLxuI1cx5tnlYhEA2vUi24iCicIZ5Cb6XI+jMcMOg=";
 pub(crate) const SCRIPT_HASH: &str = "l2akWVJ6X1JMfIXrwe5hprnXGK1P/hl6Wg/P8fOZ9WE=";
 
 /// Notes and messages may come from elsewhere.
