@@ -85,7 +85,9 @@ fn side(
             let lane = lanes.iter().position(|lane| lane.role.as_deref() == Some(role));
             let who = match role {
                 "" => "unknown thread".to_owned(),
-                role => view::role(role, 60),
+                role => {
+                    view::role(role, 60) + &which(steps, step, |step| self::role(sketch, predictor, step))
+                }
             };
             let _ = write!(
                 out,
@@ -108,6 +110,21 @@ fn did(step: &Step) -> String {
         format!("<code>{code}</code><br>{effect} <small>{place}</small>")
     } else {
         format!("<span class=\"mono\">{place}</span><br>{effect}")
+    }
+}
+
+/// ` A` or ` B` where several threads of one role are there. The numbers of lanes would say that it is the same thread as there.
+fn which<'s>(steps: &[Step], step: &Step, role: impl Fn(&Step) -> &'s str) -> String {
+    let mut threads: Vec<u32> = Vec::new();
+    for other in steps.iter().filter(|other| role(other) == role(step)) {
+        if !threads.contains(&other.thread) {
+            threads.push(other.thread);
+        }
+    }
+    let at = threads.iter().position(|thread| *thread == step.thread);
+    match at.and_then(|at| (b'A'..=b'Z').nth(at)) {
+        Some(letter) if threads.len() > 1 => format!(" {}", char::from(letter)),
+        _ => String::new(),
     }
 }
 
