@@ -291,7 +291,9 @@ impl Adapt {
             let refutable = !self.shared || best.counts.successful >= TO_END.runs() && !run.uncompared;
             let compared = (tracked || without >= MANY) && refutable;
             let most = self.patiently(MOST_PATIENCE);
-            let over = best.says_something() || whole || self.recurrences >= most;
+            // What threads do to each other may not have had its turn in a failing run.
+            let turned = run.alone || run.watched;
+            let over = turned && (best.says_something() || whole) || self.recurrences >= most;
             if !patient && compared && over {
                 return Next::Stop(stop);
             }

@@ -13,26 +13,25 @@ use super::REGISTERS;
 /// Sites that are looked at beyond the tracked ones: several may be one location.
 const MOST_SITES: usize = 2 * REGISTERS;
 
-/// Whether there may be room for more than these sites.
-pub(super) fn has_room(sites: &[WatchSite]) -> bool {
-    sites.len() < MOST_SITES
-}
-
-/// Adds the first sites of a longer plan that are not among those of the plan yet.
-pub(super) fn add(sites: &mut Vec<WatchSite>, farther: Vec<WatchSite>) {
+/// Adds the first sites of a longer plan that are not among those of the plan yet, if there may be room for them. What tells nothing
+/// takes none.
+pub(super) fn add(sites: &mut Vec<WatchSite>, farther: Vec<WatchSite>, tells: impl Fn(&WatchSite) -> bool) {
+    let mut room = MOST_SITES.saturating_sub(sites.iter().filter(|site| tells(site)).count());
     for site in farther {
-        if has_room(sites) && !sites.contains(&site) {
+        if room > 0 && tells(&site) && !sites.contains(&site) {
             sites.push(site);
+            room -= 1;
         }
     }
 }
 
-/// Keeps the locations of the first `near` sites, and as many of the others, in their order, as there are registers for.
-pub(super) fn fill(locations: &mut Vec<Armed>, near: usize) {
+/// Keeps the locations of the first `near` sites, and as many of the others, in their order, as there are registers for beside those of them
+/// that tell something.
+pub(super) fn fill(locations: &mut Vec<Armed>, near: usize, tells: impl Fn(&Armed) -> bool) {
     let is_near = |armed: &Armed| armed.sites.iter().any(|&site| site < near);
     let mut kept: Vec<WatchSpec> = locations
         .iter()
-        .filter(|armed| is_near(armed))
+        .filter(|armed| is_near(armed) && tells(armed))
         .map(|armed| armed.spec.clone())
         .collect();
     locations.retain(|armed| {
@@ -70,12 +69,17 @@ mod tests {
     }
 
     fn filled(lengths: &[u32], near: usize) -> Vec<usize> {
+        filled_beside(lengths, near, &[])
+    }
+
+    fn filled_beside(lengths: &[u32], near: usize, quiet: &[usize]) -> Vec<usize> {
         let mut locations: Vec<Armed> = lengths
             .iter()
             .enumerate()
             .map(|(site, &len)| armed(site, len))
             .collect();
-        fill(&mut locations, near);
+        let tells = |armed: &Armed| !armed.sites.iter().any(|site| quiet.contains(site));
+        fill(&mut locations, near, tells);
         locations.iter().flat_map(|armed| armed.sites.clone()).collect()
     }
 
@@ -84,6 +88,11 @@ mod tests {
         assert_eq!(filled(&[8; 6], 0), [0, 1, 2, 3]);
         assert_eq!(filled(&[8; 6], 1), [0, 1, 2, 3]);
         assert_eq!(filled(&[8, 16, 16, 8], 1), [0, 1, 3], "a larger one waits");
+    }
+
+    #[test]
+    fn what_tells_nothing_takes_no_register_from_others() {
+        assert_eq!(filled_beside(&[8; 7], 2, &[0, 1]), [0, 1, 2, 3, 4, 5]);
     }
 
     #[test]

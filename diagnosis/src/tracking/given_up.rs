@@ -1,4 +1,4 @@
-//! Locations that are touched too often to be watched.
+//! What runs showed of the locations that they watched: which are touched too often, and which tell nothing.
 //!
 //! A run gives up what stops it thousands of times. That alone does not make the location useless: successful runs are longer
 //! than failing ones, which die early, and what was given up in a run that succeeded was seen for long enough. What was given
@@ -7,10 +7,14 @@
 //! Far less than that is too much where a failure stays away because it is looked for: every access that is noticed makes
 //! its thread late, and so does every object in which the location is found. Then what stops runs most is spared, one location
 //! after the other.
+//!
+//! Where threads get in each other's way, it is over memory that one of them writes and another one touches. Of any location two runs
+//! show whether it is such: most are not, and these are *quiet*. What is not known yet has its turn before them, whether the runs that show it fail or
+//! not, so that the failing ones, which are rare, watch what threads share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use program::LinkAddr;
+use program::{LinkAddr, RunAddr};
 
 use crate::record::{HitRecord, WatchedRecord};
 
@@ -24,13 +28,28 @@ const NOTICEABLE: u64 = 12;
 /// Runs that have to have watched a location in vain before it is taken for idle.
 const IN_VAIN: u32 = 2;
 
-/// The access that a location is watched for, and how far into what it accesses the location begins.
-pub(super) type Access = (Option<String>, LinkAddr, u32);
+/// Runs that have to have watched a location without a sign of other threads before it is taken for quiet.
+const QUIET: u32 = 2;
 
-/// What runs gave up.
+/// The access that a location is watched for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Access {
+    /// The file of its instruction; `None` for the executable.
+    pub module: Option<String>,
+    /// The instruction, or the call that has it made,
+    pub addr: LinkAddr,
+    /// and then behind which argument, and how far.
+    pub passed: Option<(u8, i64)>,
+    /// How far into what it accesses the location begins.
+    pub within: u32,
+}
+
+/// What runs showed.
 #[derive(Debug, Default)]
 pub(super) struct GivenUp {
     tallies: BTreeMap<Access, Tally>,
+    /// Whether any two threads were seen.
+    threads: bool,
 }
 
 #[derive(Debug, Default)]
@@ -49,6 +68,8 @@ struct Tally {
     stops: u64,
     /// It is watched no more, for its stops keep the failure away.
     spared: bool,
+    /// A thread wrote what another one touched.
+    shared: bool,
 }
 
 impl Tally {
@@ -60,11 +81,14 @@ impl Tally {
 impl GivenUp {
     /// Takes in what a run gave up of what it watched, and how often that was touched.
     pub(super) fn take(&mut self, failed: bool, watched: &[WatchedRecord], hits: &[HitRecord]) {
+        let threads: BTreeSet<u32> = hits.iter().map(|hit| hit.tid).collect();
+        self.threads |= threads.len() > 1;
         for (number, watched) in watched.iter().enumerate() {
             let tally = self.tallies.entry(access(watched)).or_default();
-            let touched = hits.iter().filter(|hit| hit.location as usize == number);
+            let touching = hits.iter().filter(|hit| hit.location as usize == number);
             tally.runs += 1;
-            let touched = touched.count() as u64;
+            tally.shared = tally.shared || is_shared(touching.clone());
+            let touched = touching.count() as u64;
             tally.accesses = tally.accesses.max(touched);
             tally.stops = tally.stops.max(touched + u64::from(watched.found));
             match (watched.given_up, failed) {
@@ -111,26 +135,50 @@ impl GivenUp {
         self.tallies.get(access).is_some_and(idle)
     }
 
+    /// Whether no thread writes what another one touches there, as far as runs have shown.
+    pub(super) fn is_quiet(&self, access: &Access) -> bool {
+        let quiet = |tally: &Tally| tally.runs >= QUIET && !tally.shared;
+        self.threads && self.tallies.get(access).is_some_and(quiet)
+    }
+
     /// Whether a location is watched no more.
     pub(super) fn contains(&self, access: &Access) -> bool {
         self.tallies.get(access).is_some_and(Tally::is_hopeless)
     }
 
-    /// How many are not.
-    pub(super) fn len(&self) -> usize {
-        self.tallies.values().filter(|tally| tally.is_hopeless()).count()
+    /// How many are watched no more, and how many are quiet: what plans depend on.
+    pub(super) fn state(&self) -> (usize, usize) {
+        let hopeless = self.tallies.values().filter(|tally| tally.is_hopeless());
+        let quiet = self.tallies.keys().filter(|access| self.is_quiet(access));
+        (hopeless.count(), quiet.count())
     }
 }
 
+/// Whether one of some accesses is a write, in a place that another thread touched.
+fn is_shared<'h>(hits: impl Iterator<Item = &'h HitRecord>) -> bool {
+    let mut places: BTreeMap<RunAddr, (u32, bool, bool)> = BTreeMap::new();
+    for hit in hits {
+        let writes = hit.access.is_none_or(|access| access.writes());
+        let (first, several, written) = places.entry(hit.addr).or_insert((hit.tid, false, false));
+        *several |= *first != hit.tid;
+        *written |= writes;
+    }
+    places.values().any(|(_, several, written)| *several && *written)
+}
+
 pub(super) fn access(watched: &WatchedRecord) -> Access {
-    (watched.module.clone(), watched.access, watched.within)
+    Access {
+        module: watched.module.clone(),
+        addr: watched.access,
+        passed: watched.passed,
+        within: watched.within,
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use program::RunAddr;
-
     use super::*;
+    use crate::run::AccessKind;
 
     const AT: LinkAddr = LinkAddr(0x1000);
 
@@ -150,13 +198,22 @@ mod tests {
         }
     }
 
+    fn at(addr: LinkAddr) -> Access {
+        Access {
+            module: None,
+            addr,
+            passed: None,
+            within: 0,
+        }
+    }
+
     /// Whether the location is given up after runs that failed or not, and gave it up or not.
     fn after(runs: &[(bool, bool)]) -> bool {
         let mut given_up = GivenUp::default();
         runs.iter()
             .for_each(|&(failed, gave_up)| given_up.take(failed, &[watched(gave_up)], &[]));
-        let contained = given_up.contains(&(None, AT, 0));
-        assert_eq!(given_up.len(), usize::from(contained));
+        let contained = given_up.contains(&at(AT));
+        assert_eq!(given_up.state().0, usize::from(contained));
         contained
     }
 
@@ -181,7 +238,7 @@ mod tests {
 
     #[test]
     fn what_is_touched_most_is_spared_first_and_what_is_hardly_touched_never() {
-        let at = |addr| WatchedRecord {
+        let location = |addr| WatchedRecord {
             access: LinkAddr(addr),
             ..watched(false)
         };
@@ -192,25 +249,52 @@ mod tests {
             .chain(hits(2, 2))
             .chain(hits(3, 50))
             .collect();
-        given_up.take(true, &[at(1), at(2), at(3), at(4)], &all);
-        let explaining = |access: &Access| access.1 == LinkAddr(2);
+        given_up.take(true, &[1, 2, 3, 4].map(location), &all);
+        let explaining = |access: &Access| access.addr == LinkAddr(2);
         assert!(given_up.spare_busiest(explaining));
-        assert!(given_up.contains(&(None, LinkAddr(4), 0)) && given_up.len() == 1);
+        assert!(given_up.contains(&at(LinkAddr(4))) && given_up.state().0 == 1);
         assert!(given_up.spare_busiest(explaining));
-        assert!(given_up.contains(&(None, LinkAddr(1), 0)) && given_up.len() == 2);
+        assert!(given_up.contains(&at(LinkAddr(1))) && given_up.state().0 == 2);
         assert!(!given_up.spare_busiest(explaining));
     }
 
     #[test]
     fn what_nobody_touched_in_two_runs_is_idle() {
         let mut given_up = GivenUp::default();
-        let at = (None, AT, 0);
+        let at = at(AT);
         given_up.take(false, &[watched(false)], &[]);
         assert!(!given_up.is_idle(&at));
         given_up.take(true, &[watched(false)], &[]);
         assert!(given_up.is_idle(&at));
         given_up.take(true, &[watched(false)], &[hit(0)]);
         assert!(!given_up.is_idle(&at));
+    }
+
+    #[test]
+    fn what_no_thread_writes_while_others_touch_it_is_quiet() {
+        let by = |tid, access| HitRecord {
+            tid,
+            access: Some(access),
+            ..hit(0)
+        };
+        let after = |runs: &[&[HitRecord]]| {
+            let mut given_up = GivenUp::default();
+            runs.iter()
+                .for_each(|hits| given_up.take(false, &[watched(false)], hits));
+            given_up.is_quiet(&at(AT))
+        };
+        let [read, write, other] = [
+            by(1, AccessKind::Read),
+            by(1, AccessKind::Write),
+            by(2, AccessKind::Read),
+        ];
+        let reads: &[HitRecord] = &[read.clone(), other.clone()];
+        assert!(after(&[reads, reads]));
+        assert!(!after(&[reads]), "one run may be the exception");
+        assert!(!after(&[reads, &[write.clone(), other]]));
+        let own: &[HitRecord] = &[read, write];
+        assert!(!after(&[own, own]), "where there is one thread, values count");
+        assert!(after(&[own, reads, own]));
     }
 
     fn hit(location: u32) -> HitRecord {

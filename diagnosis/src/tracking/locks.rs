@@ -41,7 +41,12 @@ impl Locks {
                 continue;
             };
             let module = program.module(call.module).filter(|_| call.module != ModuleId(0));
-            let access = (module.map(|module| module.name().to_owned()), call.addr, 0);
+            let access = Access {
+                module: module.map(|module| module.name().to_owned()),
+                addr: call.addr,
+                passed: Some((0, 0)),
+                within: 0,
+            };
             self.known.retain(|(known, _)| *known != place);
             self.known.push((place, access));
         }
@@ -52,14 +57,14 @@ impl Locks {
     pub(super) fn watches(&self, given_up: &GivenUp) -> impl Iterator<Item = (WatchedRecord, WatchSpec)> {
         let known = self.known.iter().filter(|_| self.known.len() <= REGISTERS);
         let known = known.filter(|(_, access)| !given_up.contains(access));
-        known.map(|(place, (module, access, within))| {
+        known.map(|(place, access)| {
             let (file, addr) = place.clone();
             let watched = WatchedRecord {
-                module: module.clone(),
-                access: *access,
-                passed: Some((0, 0)),
+                module: access.module.clone(),
+                access: access.addr,
+                passed: access.passed,
                 width: WIDTH,
-                within: *within,
+                within: access.within,
                 always_at: None,
                 fixed: Some(place.clone()),
                 late: false,

@@ -25,7 +25,7 @@ use program::{FunctionRef, ModuleId, Pc, Program};
 use slicer::plan::{Plan, WatchSite};
 use slicer::slice::{Criterion, Slice, SliceStatement};
 use slicer::threads::ThreadModel;
-use watchpoint::arm::{self, Armament};
+use watchpoint::arm::{self, Armament, Armed};
 use watchpoint::rotation::Rotation;
 use watchpoint::{Address, WatchSpec, registers_for};
 
@@ -144,7 +144,7 @@ impl Joined<'_, '_> {
 struct Planned {
     sigma: u32,
     joined: usize,
-    given_up: usize,
+    given_up: (usize, usize),
     plan: Plan,
     armament: Armament,
     rotation: Rotation,
@@ -290,7 +290,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
         self.exhausted && self.joined.iter().all(|joined| joined.exhausted)
     }
 
-    /// Whether failing runs have watched every location of the plan that can be watched.
+    /// Whether failing runs have watched every location of the plan that can be watched and is not quiet.
     #[must_use]
     pub fn is_watched(&self) -> bool {
         let Some(planned) = &self.planned else {
@@ -304,7 +304,10 @@ impl<'p, 'a> Tracking<'p, 'a> {
                 .sites
                 .first()
                 .and_then(|&site| planned.plan.watch_sites.get(site));
-            site.is_none_or(|site| self.given_up.kept(&self.access(site)) > 0)
+            site.is_none_or(|site| {
+                let access = self.access(site);
+                self.given_up.kept(&access) > 0 || self.given_up.is_quiet(&access)
+            })
         })
     }
 
@@ -438,7 +441,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
         catalogue: &mut Cataloguer,
     ) -> Assignment {
         self.extend(sigma, catalogue);
-        let state = (sigma, self.joined.len(), self.given_up.len());
+        let state = (sigma, self.joined.len(), self.given_up.state());
         let current = |planned: &&Planned| (planned.sigma, planned.joined, planned.given_up) == state;
         if self.planned.as_ref().filter(current).is_none() {
             self.planned = Some(self.make_plan(sigma));
@@ -473,7 +476,12 @@ impl<'p, 'a> Tracking<'p, 'a> {
 
     /// The access that a location is watched for.
     fn access(&self, site: &WatchSite) -> Access {
-        (self.path(site.access.module), site.access.addr, site.within)
+        Access {
+            module: self.path(site.access.module),
+            addr: site.access.addr,
+            passed: passed(site),
+            within: site.within,
+        }
     }
 
     fn make_plan(&self, sigma: u32) -> Planned {
@@ -500,23 +508,31 @@ impl<'p, 'a> Tracking<'p, 'a> {
         });
         plan.branches.retain(|&pc| cold(pc));
         let near = plan.watch_sites.len();
-        if ahead::has_room(&plan.watch_sites) {
-            ahead::add(&mut plan.watch_sites, ahead.watch_sites);
-        }
+        let tells = |site: &WatchSite| !self.given_up.is_quiet(&self.access(site));
+        ahead::add(&mut plan.watch_sites, ahead.watch_sites, tells);
         let mut armament = arm::arm(&plan, self.program, &self.threads);
-        ahead::fill(&mut armament.locations, near);
-        let needs = armament.locations.iter().map(|armed| {
-            let site = armed.sites.first().and_then(|&site| plan.watch_sites.get(site));
-            if site.is_some_and(|site| self.given_up.contains(&self.access(site))) {
-                return 0;
-            }
-            registers_for(&[&armed.spec])
+        let site = |armed: &Armed| plan.watch_sites.get(*armed.sites.first()?);
+        ahead::fill(&mut armament.locations, near, |armed| {
+            site(armed).is_some_and(tells)
         });
-        let rotation = Rotation::new(needs.collect(), REGISTERS);
+        let need = |armed: &Armed| match site(armed) {
+            Some(site) if self.given_up.contains(&self.access(site)) => 0,
+            _ => registers_for(&[&armed.spec]),
+        };
+        let all: Vec<usize> = armament.locations.iter().map(need).collect();
+        let telling = armament.locations.iter().zip(&all);
+        let telling = telling.map(|(armed, &need)| if site(armed).is_some_and(tells) { need } else { 0 });
+        let telling: Vec<usize> = telling.collect();
+        // What is quiet has the registers that nothing else wants.
+        let needs = match telling.iter().sum::<usize>() >= REGISTERS {
+            true => telling,
+            false => all,
+        };
+        let rotation = Rotation::new(needs, REGISTERS);
         Planned {
             sigma,
             joined: self.joined.len(),
-            given_up: self.given_up.len(),
+            given_up: self.given_up.state(),
             plan,
             armament,
             rotation,
@@ -529,10 +545,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
         let mut watched = WatchedRecord {
             module: self.path(site.access.module),
             access: site.access.addr,
-            passed: site.passed.and_then(|argument| {
-                let number = Gpr::ARGUMENTS.iter().position(|&gpr| gpr == argument.register)?;
-                Some((u8::try_from(number).ok()?, argument.offset))
-            }),
+            passed: passed(site),
             width: armed.spec.len,
             within: site.within,
             always_at: match &armed.spec.address {
@@ -562,6 +575,13 @@ impl<'p, 'a> Tracking<'p, 'a> {
         let named = self.program.module(module).filter(|_| module != ModuleId(0));
         named.map(|module| module.name().to_owned())
     }
+}
+
+/// Behind which argument of a call a location is, from 0, and how far.
+fn passed(site: &WatchSite) -> Option<(u8, i64)> {
+    let argument = site.passed?;
+    let number = Gpr::ARGUMENTS.iter().position(|&gpr| gpr == argument.register)?;
+    Some((u8::try_from(number).ok()?, argument.offset))
 }
 
 /// What a statement of a slice is there for, by the numbers of the slice's statements in the catalogue.

@@ -183,7 +183,8 @@ impl Tracking<'_, '_> {
         let kept = self.given_up.kept(&access);
         let is_compared = rank != Rank::Suspected || self.given_up.compared(&access) >= COMPARED;
         let is_known = kept >= ENOUGH && is_compared;
-        if is_known || self.given_up.is_idle(&access) || self.given_up.contains(&access) {
+        let in_vain = self.given_up.is_idle(&access) || self.given_up.contains(&access);
+        if is_known || in_vain || rank == Rank::Near && self.given_up.is_quiet(&access) {
             return None;
         }
         let (watched, spec) = self.location(planned, number)?;

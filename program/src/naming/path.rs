@@ -57,6 +57,8 @@ pub(super) fn render(root: &str, steps: &[Step]) -> Option<String> {
                 pointer = Some(*kind);
                 match before {
                     Some(PointerKind::Alias) | None => text,
+                    // Rust goes through a reference to an `Arc` with one point.
+                    Some(PointerKind::Auto) if *kind == PointerKind::Auto => text,
                     Some(_) => format!("(*{text})"),
                 }
             }
@@ -126,6 +128,7 @@ mod tests {
         );
         check(&[Step::Deref(auto)], "*p");
         check(&[Step::Deref(auto), member("x")], "p.x");
+        check(&[Step::Deref(auto), Step::Deref(auto), member("x")], "p.x");
         check(&[Step::Deref(PointerKind::Raw), member("x")], "(*p).x");
     }
 

@@ -39,7 +39,8 @@ impl<'m, 'a> Namer<'m, 'a> {
             return Some(found);
         }
         let far = made.filter(|_| near.is_none());
-        far.and_then(|load| self.loaded(ix, load, 0, wanted, depth))
+        let loaded = far.and_then(|load| self.loaded(ix, load, 0, wanted, depth));
+        loaded.or_else(|| self.dereferenced(ix, pointer.base, wanted, depth))
     }
 
     /// Through the variable that the very register was loaded from, or that is in it.

@@ -66,6 +66,12 @@ __attribute__((noinline)) int with_locals(int by) {
     return at->hits;                    // = at->hits
 }
 
+__attribute__((noinline)) long behind_operators(Queue &queue, std::vector<Stats> &all, int by) {
+    queue.first->value = by;            // = queue.first->value | queue.first
+    (*queue.first).value = by;          // = queue.first->value | queue.first
+    return all[by].misses;              // = | all[…].misses all[by].misses
+}
+
 } // namespace ns
 
 int main(int argc, char **) {

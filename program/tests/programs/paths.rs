@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub struct Stats {
@@ -63,6 +63,18 @@ pub fn shared(queue: &Arc<Queue>) -> u64 {
     more + whole.stats.misses // = whole.stats.misses | whole.head queue.head queue.stats.misses
 }
 
+#[inline(never)]
+pub fn through(queue: &Arc<Queue>, nodes: &Vec<Node>) -> u64 {
+    let misses = queue.stats.misses; // = queue.stats.misses
+    misses + nodes[1].value // = nodes[…].value | nodes[1].value queue.stats.misses
+}
+
+#[inline(never)]
+pub fn locked(stats: &Mutex<Stats>) {
+    let mut guard = stats.lock().unwrap(); // = | guard
+    guard.misses = 7; // = guard.misses | stats.data.misses
+} // = | guard
+
 fn main() {
     let start = std::env::args().count() as u64;
     let mut queue = Queue {
@@ -79,5 +91,7 @@ fn main() {
     raw(&mut *queue.first, &mut number);
     queue.count.fetch_add(1, Ordering::Relaxed);
     let queue = Arc::new(queue);
-    std::process::exit((total + shared(&queue)) as i32);
+    let nodes = vec![Node { value: start, next: None }, Node { value: 2, next: None }];
+    locked(&Mutex::new(Stats { hits: 0, misses: 0 }));
+    std::process::exit((total + shared(&queue) + through(&queue, &nodes)) as i32);
 }
