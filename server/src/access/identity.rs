@@ -1,7 +1,7 @@
 //! Who somebody is, with what he may do.
 
 use std::convert::Infallible;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
@@ -52,13 +52,30 @@ impl Programs {
     /// Those with these names; `*` stands for any characters.
     #[must_use]
     pub fn new(names: &[String]) -> Self {
-        Self(names.iter().map(|name| Pattern::new(name)).collect())
+        let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
+        names.sort_unstable();
+        names.dedup();
+        Self(names.into_iter().map(Pattern::new).collect())
+    }
+
+    /// Those that were written down with [`ToString`].
+    #[must_use]
+    pub fn written(text: &str) -> Self {
+        Self(text.lines().map(Pattern::new).collect())
     }
 
     /// Whether a program is one of them.
     #[must_use]
     pub fn contain(&self, program: &str) -> bool {
         self.0.iter().any(|pattern| pattern.fits(program))
+    }
+}
+
+/// One a line: no program has a name of several lines.
+impl fmt::Display for Programs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.0.iter().map(Pattern::text).collect();
+        f.write_str(&names.join("\n"))
     }
 }
 

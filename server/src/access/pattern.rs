@@ -14,6 +14,11 @@ impl Pattern {
         }
     }
 
+    /// As it was written.
+    pub(crate) fn text(&self) -> String {
+        self.pieces.join("*")
+    }
+
     /// Whether a name is one of these. Takes time in proportion to pattern and name: the first place where a piece fits
     /// leaves most to the others.
     pub(crate) fn fits(&self, name: &str) -> bool {

@@ -9,7 +9,7 @@ use tracee::{Parts, Stored};
 
 use super::{DeskError, Shelf};
 use crate::store::StoreError;
-use crate::store::model::{PARTS, debug_key};
+use crate::store::model::{ModuleRow, PARTS, debug_key};
 
 /// Where a file is here, and its debug information.
 pub(super) struct Place {
@@ -17,8 +17,12 @@ pub(super) struct Place {
     parts: Parts,
 }
 
-/// Where the files of a program are here, in their order.
-pub(super) async fn places(shelf: &Shelf, modules: &[ModuleName]) -> Result<Vec<Place>, DeskError> {
+/// Where the files of a program are here, in their order, as somebody uploaded them who may report on it.
+pub(super) async fn places(
+    shelf: &Shelf,
+    name: &str,
+    modules: &[ModuleName],
+) -> Result<Vec<Place>, DeskError> {
     let builds = modules.iter().filter_map(|module| module.build_id.as_ref());
     let keys: Vec<BuildId> = builds
         .flat_map(|build| {
@@ -27,6 +31,10 @@ pub(super) async fn places(shelf: &Shelf, modules: &[ModuleName]) -> Result<Vec<
         })
         .collect();
     let known = shelf.store.modules(&keys).await?;
+    let known: Vec<ModuleRow> = known
+        .into_iter()
+        .filter(|row| row.programs.contain(name))
+        .collect();
     let find = |key: &BuildId| known.iter().find(|row| row.build == *key);
     let mut places = Vec::new();
     for module in modules {

@@ -167,7 +167,7 @@ fn set_up(shelf: Shelf, build: BuildId, name: String, modules: Vec<ModuleName>) 
         .name(format!("desk {name}"))
         .spawn(move || {
             let files = files::ProgramFiles::default();
-            let opened = shelf.handle.block_on(files::places(&shelf, &modules));
+            let opened = shelf.handle.block_on(files::places(&shelf, &name, &modules));
             let opened = opened.and_then(|places| {
                 let program = files.program_from(files::named(&modules, &places));
                 Ok(program.map_err(Arc::new)?)

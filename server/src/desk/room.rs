@@ -1,7 +1,7 @@
 //! All desks of a server.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use diagnosis::tracking::ModuleName;
 use program::BuildId;
@@ -14,10 +14,11 @@ use crate::store::objects::Objects;
 use crate::store::{Store, StoreError};
 use failure::Report;
 
-/// Desks by build, set up when they are asked for.
+/// Desks by program and build, set up when they are asked for. What somebody says of a build under the name of a program that he may
+/// report on is not heard by those who have the same build under another name.
 pub struct Room {
     shelf: Shelf,
-    desks: Mutex<HashMap<BuildId, Desk>>,
+    desks: Mutex<HashMap<(String, BuildId), Desk>>,
 }
 
 impl Room {
@@ -53,29 +54,35 @@ impl Room {
         modules: &[ModuleName],
         report: Report,
     ) -> Result<Identified, DeskError> {
-        let desk = self.desk(build, || Ok((name.to_owned(), modules.to_vec())))?;
+        let desk = self.desk(name, build, || Ok(modules.to_vec()))?;
         match desk.identify(report.clone()).await {
             // It went between two questions.
             Err(DeskError::Gone) => {
-                let desk = self.again(build, || Ok((name.to_owned(), modules.to_vec())))?;
+                self.forget(name, build);
+                let desk = self.desk(name, build, || Ok(modules.to_vec()))?;
                 desk.identify(report).await
             }
             other => other,
         }
     }
 
-    /// What the next run of a build is to track, if any of its bugs is tracked.
+    /// What the next run of a program in a build is to track, if any of its bugs is tracked.
     ///
     /// # Errors
     /// When logs cannot be read.
-    pub async fn plan(&self, build: &BuildId, means: Means) -> Result<Option<Planned>, DeskError> {
-        let Some(desk) = self.known(build).await? else {
+    pub async fn plan(
+        &self,
+        name: &str,
+        build: &BuildId,
+        means: Means,
+    ) -> Result<Option<Planned>, DeskError> {
+        let Some(desk) = self.known(name, build).await? else {
             return Ok(None);
         };
         match desk.plan(means).await {
             Err(DeskError::Gone) => {
-                self.forget(build);
-                match self.known(build).await? {
+                self.forget(name, build);
+                match self.known(name, build).await? {
                     Some(desk) => desk.plan(means).await,
                     None => Ok(None),
                 }
@@ -84,73 +91,67 @@ impl Room {
         }
     }
 
-    /// Says that there is something new about a case.
+    /// Says that there is something new about a case of a program.
     ///
     /// # Errors
     /// When the case cannot be looked up.
-    pub async fn look(&self, case: &Case) -> Result<(), DeskError> {
-        let Some(desk) = self.known(&case.build).await? else {
+    pub async fn look(&self, name: &str, case: &Case) -> Result<(), DeskError> {
+        let Some(desk) = self.known(name, &case.build).await? else {
             return Ok(());
         };
         if desk.look(case.bug.clone()).is_err() {
-            self.forget(&case.build);
-            if let Some(desk) = self.known(&case.build).await? {
+            self.forget(name, &case.build);
+            if let Some(desk) = self.known(name, &case.build).await? {
                 desk.look(case.bug.clone())?;
             }
         }
         Ok(())
     }
 
-    /// The desk of a build that has cases.
-    async fn known(&self, build: &BuildId) -> Result<Option<Desk>, DeskError> {
-        if let Some(desk) = self.desks().get(build) {
+    /// The desk of a program in a build that has cases.
+    async fn known(&self, name: &str, build: &BuildId) -> Result<Option<Desk>, DeskError> {
+        if let Some(desk) = self.desks().get(&key(name, build)) {
             return Ok(Some(desk.clone()));
         }
-        let cases = self.shelf.store.cases_of_build(build).await?;
+        let cases = self.shelf.store.cases_of_build(name, build).await?;
         let Some(first) = cases.into_iter().next() else {
             return Ok(None);
         };
         let bug: BugId = first.case.bug;
         let modules = || {
-            let modules = serde_json::from_slice(&first.modules).map_err(|error| DeskError::Damaged {
+            serde_json::from_slice(&first.modules).map_err(|error| DeskError::Damaged {
                 bug,
                 why: error.to_string(),
-            })?;
-            Ok((first.program, modules))
+            })
         };
-        self.desk(build, modules).map(Some)
+        self.desk(name, build, modules).map(Some)
     }
 
     fn desk(
         &self,
+        name: &str,
         build: &BuildId,
-        about: impl FnOnce() -> Result<(String, Vec<ModuleName>), DeskError>,
+        modules: impl FnOnce() -> Result<Vec<ModuleName>, DeskError>,
     ) -> Result<Desk, DeskError> {
         let mut desks = self.desks();
-        if let Some(desk) = desks.get(build) {
+        if let Some(desk) = desks.get(&key(name, build)) {
             return Ok(desk.clone());
         }
-        let (name, modules) = about()?;
-        let desk = set_up(self.shelf.clone(), build.clone(), name, modules)
+        let desk = set_up(self.shelf.clone(), build.clone(), name.to_owned(), modules()?)
             .map_err(|error| StoreError::Unavailable(format!("no thread for an inquiry: {error}")))?;
-        desks.insert(build.clone(), desk.clone());
+        desks.insert(key(name, build), desk.clone());
         Ok(desk)
     }
 
-    fn again(
-        &self,
-        build: &BuildId,
-        about: impl FnOnce() -> Result<(String, Vec<ModuleName>), DeskError>,
-    ) -> Result<Desk, DeskError> {
-        self.forget(build);
-        self.desk(build, about)
+    fn forget(&self, name: &str, build: &BuildId) {
+        self.desks().remove(&key(name, build));
     }
 
-    fn forget(&self, build: &BuildId) {
-        self.desks().remove(build);
-    }
-
-    fn desks(&self) -> std::sync::MutexGuard<'_, HashMap<BuildId, Desk>> {
+    fn desks(&self) -> MutexGuard<'_, HashMap<(String, BuildId), Desk>> {
         self.desks.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn key(name: &str, build: &BuildId) -> (String, BuildId) {
+    (name.to_owned(), build.clone())
 }

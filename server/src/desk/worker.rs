@@ -138,12 +138,12 @@ impl<'p, 'a> Worker<'p, 'a> {
         Ok(held.map(|held| held.plan(open[turn].clone(), means)))
     }
 
-    /// Takes in what is new of all cases of the build.
+    /// Takes in what is new of all cases of the program in this build.
     fn look_at_all(&mut self) -> Result<(), DeskError> {
         let cases = self
             .shelf
             .handle
-            .block_on(self.shelf.store.cases_of_build(&self.build))?;
+            .block_on(self.shelf.store.cases_of_build(&self.name, &self.build))?;
         for row in cases {
             match self.take_in(&row) {
                 // One that cannot be opened does not keep the others from being looked at.

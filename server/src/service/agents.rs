@@ -71,8 +71,11 @@ impl Agents for AgentsService {
         id("failure", &said.id)?;
         let report = limits::report(&said.report).map_err(refused)?;
         let modules = modules(&said.modules, &build)?;
-        let mut lacking = self.lacking(&said.modules, &modules).await?;
-        lacking.extend(self.lacking_debug_files(&said.debug_files, &modules).await?);
+        let mut lacking = self.lacking(&name, &said.modules, &modules).await?;
+        lacking.extend(
+            self.lacking_debug_files(&name, &said.debug_files, &modules)
+                .await?,
+        );
         if !lacking.is_empty() {
             return Ok(Response::new(v1::ReportFailureResponse {
                 lacking,
@@ -92,7 +95,7 @@ impl Agents for AgentsService {
         };
         let new = NewCase {
             case: case.clone(),
-            program: name,
+            program: name.clone(),
             signature: identified.signature,
             modules: json(&modules),
             report: said.report,
@@ -109,7 +112,7 @@ impl Agents for AgentsService {
         self.regressed(&case, is_new).await?;
         self.0
             .room
-            .look(&case)
+            .look(&name, &case)
             .await
             .map_err(|error| self.0.of_desk(error))?;
         Ok(Response::new(v1::ReportFailureResponse {
@@ -166,22 +169,26 @@ impl Agents for AgentsService {
     ) -> Result<Response<v1::UploadModuleResponse>, Status> {
         let who = Identity::of(&request)?.clone();
         who.may_report_something()?;
-        let known = super::upload::take(&self.0, request.into_inner()).await?;
+        let known = super::upload::take(&self.0, &who, request.into_inner()).await?;
         Ok(Response::new(v1::UploadModuleResponse { known }))
     }
 }
 
 impl AgentsService {
     /// Those of a process's files that were not uploaded yet.
-    async fn lacking(&self, said: &[v1::Module], modules: &[ModuleName]) -> Result<Vec<v1::Module>, Status> {
+    async fn lacking(
+        &self,
+        name: &str,
+        said: &[v1::Module],
+        modules: &[ModuleName],
+    ) -> Result<Vec<v1::Module>, Status> {
         let builds: Vec<BuildId> = modules
             .iter()
             .filter_map(|module| module.build_id.clone())
             .collect();
-        let known = self.0.store.modules_seen(&builds, now()).await;
-        let known = known.map_err(|error| self.0.of_store(error))?;
+        let known = self.known(name, &builds).await?;
         let lacking = modules.iter().filter_map(|module| module.build_id.as_ref());
-        let lacking = lacking.filter(|build| !known.iter().any(|row| row.build == **build));
+        let lacking = lacking.filter(|build| !known.contains(build));
         let asked = lacking.filter_map(|build| said.iter().find(|said| said.build_id == build.0));
         Ok(asked.cloned().collect())
     }
@@ -189,6 +196,7 @@ impl AgentsService {
     /// Those of a host's files with debug information that nobody has uploaded yet.
     async fn lacking_debug_files(
         &self,
+        name: &str,
         said: &[v1::Module],
         modules: &[ModuleName],
     ) -> Result<Vec<v1::Module>, Status> {
@@ -203,12 +211,17 @@ impl AgentsService {
         });
         let keyed: Vec<(BuildId, &v1::Module)> = keyed.collect();
         let keys: Vec<BuildId> = keyed.iter().map(|(key, _)| key.clone()).collect();
-        let known = self.0.store.modules_seen(&keys, now()).await;
-        let known = known.map_err(|error| self.0.of_store(error))?;
-        let lacking = keyed
-            .into_iter()
-            .filter(|(key, _)| !known.iter().any(|row| row.build == *key));
+        let known = self.known(name, &keys).await?;
+        let lacking = keyed.into_iter().filter(|(key, _)| !known.contains(key));
         Ok(lacking.map(|(_, file)| file.clone()).collect())
+    }
+
+    /// Those of some files of a program that somebody has uploaded who may report on it.
+    async fn known(&self, name: &str, builds: &[BuildId]) -> Result<Vec<BuildId>, Status> {
+        let known = self.0.store.modules_seen(builds, now()).await;
+        let known = known.map_err(|error| self.0.of_store(error))?.into_iter();
+        let known = known.filter(|row| row.programs.contain(name));
+        Ok(known.map(|row| row.build).collect())
     }
 
     /// A bug that was said to be fixed fails again, in that build or in one that came after it.
@@ -243,7 +256,7 @@ async fn plan(house: &House, who: &Identity, request: v1::PlanRequest) -> Result
         registers: request.registers as usize,
         attached: request.attached,
     };
-    let planned = house.room.plan(&build, means).await;
+    let planned = house.room.plan(&name, &build, means).await;
     let Some(planned) = planned.map_err(|error| house.of_desk(error))? else {
         return Ok(v1::Plan::default());
     };

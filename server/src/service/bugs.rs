@@ -175,7 +175,7 @@ impl House {
         let steered = self.store.steer(&row.id, state, widen, audit).await;
         steered.map_err(|error| self.of_store(error))?;
         for case in self.cases(&row.id).await? {
-            let looked = self.room.look(&case.case).await;
+            let looked = self.room.look(&case.program, &case.case).await;
             looked.map_err(|error| self.of_desk(error))?;
         }
         Ok(())
@@ -228,7 +228,7 @@ impl House {
         let derived = self.store.derived(&case.case).await;
         let derived = derived.map_err(|error| self.of_store(error))?;
         if derived.as_ref().is_none_or(|derived| derived.seq < case.last_seq) {
-            let looked = self.room.look(&case.case).await;
+            let looked = self.room.look(&case.program, &case.case).await;
             looked.map_err(|error| self.of_desk(error))?;
         }
         Ok(derived)

@@ -52,11 +52,11 @@ pub(super) async fn take(
     }
     house.metrics.runs_dropped.add(said.dropped);
     let mut receipts: Vec<Option<v1::RunReceipt>> = vec![None; said.runs.len()];
-    let mut by_case: BTreeMap<Case, Vec<(usize, NewRun)>> = BTreeMap::new();
+    let mut by_case: BTreeMap<(String, Case), Vec<(usize, NewRun)>> = BTreeMap::new();
     for (number, run) in said.runs.into_iter().enumerate() {
         let id = run.id.clone();
         match check(house, who, &said.host, run).await {
-            Ok((case, run)) => by_case.entry(case).or_default().push((number, run)),
+            Ok((of, run)) => by_case.entry(of).or_default().push((number, run)),
             Err(status) if is_final(&status) => {
                 house.metrics.runs_refused.add(1);
                 receipts[number] = Some(receipt(id, Outcome::Refused, status.message()));
@@ -65,17 +65,22 @@ pub(super) async fn take(
             Err(status) => return Err(status),
         }
     }
-    for (case, runs) in by_case {
+    for ((name, case), runs) in by_case {
         let (numbers, runs): (Vec<usize>, Vec<NewRun>) = runs.into_iter().unzip();
-        for (number, receipt) in numbers.into_iter().zip(append(house, &case, runs).await?) {
+        for (number, receipt) in numbers.into_iter().zip(append(house, &name, &case, runs).await?) {
             receipts[number] = Some(receipt);
         }
     }
     Ok(receipts.into_iter().flatten().collect())
 }
 
-/// Checks a run, and finds its case.
-async fn check(house: &House, who: &Identity, host: &str, run: v1::Run) -> Result<(Case, NewRun), Status> {
+/// Checks a run, and finds its program and its case.
+async fn check(
+    house: &House,
+    who: &Identity,
+    host: &str,
+    run: v1::Run,
+) -> Result<((String, Case), NewRun), Status> {
     let (name, build) = program(run.program)?;
     who.may_report(&name)?;
     id("run", &run.id)?;
@@ -99,7 +104,7 @@ async fn check(house: &House, who: &Identity, host: &str, run: v1::Run) -> Resul
         failed: matches!(record.end, RunEnd::Failed(_)),
         body,
     };
-    Ok((case, run))
+    Ok(((name, case), run))
 }
 
 /// Whether a case is of a program: whoever may report on one must not do so under another's name.
@@ -119,7 +124,12 @@ async fn is_of(house: &House, case: &Case, name: &str) -> Result<(), Status> {
     Ok(())
 }
 
-async fn append(house: &House, case: &Case, runs: Vec<NewRun>) -> Result<Vec<v1::RunReceipt>, Status> {
+async fn append(
+    house: &House,
+    name: &str,
+    case: &Case,
+    runs: Vec<NewRun>,
+) -> Result<Vec<v1::RunReceipt>, Status> {
     let ids: Vec<String> = runs.iter().map(|run| run.id.clone()).collect();
     let length = |run: &NewRun| match &run.body {
         Body::Inline(bytes) => bytes.len() as u64,
@@ -145,7 +155,7 @@ async fn append(house: &House, case: &Case, runs: Vec<NewRun>) -> Result<Vec<v1:
         });
     let receipts = receipts.collect();
     // They are stored, whatever becomes of the inquiry.
-    if let Err(error) = house.room.look(case).await {
+    if let Err(error) = house.room.look(name, case).await {
         tracing::warn!(bug = %case.bug, %error, "runs wait in the log");
     }
     Ok(receipts)

@@ -1,17 +1,25 @@
 //! Files of programs, in pieces.
 
+use std::path::Path;
+
 use proto::v1;
 use tokio_stream::StreamExt as _;
 use tonic::{Status, Streaming};
 use tracee::Part;
 
 use super::{House, build, part};
+use crate::access::Identity;
 use crate::clock::now;
 use crate::store::model::{ModuleRow, debug_key};
 use crate::store::objects::ObjectError;
 
-/// Stores a file. Says whether it was known before.
-pub(super) async fn take(house: &House, mut pieces: Streaming<v1::ModuleChunk>) -> Result<bool, Status> {
+/// Stores a file for the programs that somebody may report on: what a file says of itself anybody can write into one. Says whether
+/// it was known before.
+pub(super) async fn take(
+    house: &House,
+    who: &Identity,
+    mut pieces: Streaming<v1::ModuleChunk>,
+) -> Result<bool, Status> {
     let first = pieces.next().await.transpose()?;
     let first = first.ok_or_else(|| Status::invalid_argument("the upload has no pieces"))?;
     let module = first
@@ -21,7 +29,8 @@ pub(super) async fn take(house: &House, mut pieces: Streaming<v1::ModuleChunk>) 
     let part = part(module.part());
     let key = part.map_or_else(|| wanted.clone(), |part| debug_key(&wanted, part));
     let known = house.store.modules(std::slice::from_ref(&key)).await;
-    if !known.map_err(|error| house.of_store(error))?.is_empty() {
+    let known = known.map_err(|error| house.of_store(error))?;
+    if known.iter().any(|row| row.programs == who.programs) {
         return Ok(true);
     }
     let failed = |error: ObjectError| match error {
@@ -36,22 +45,21 @@ pub(super) async fn take(house: &House, mut pieces: Streaming<v1::ModuleChunk>) 
         next = pieces.next().await.transpose()?.map(|chunk| chunk.data);
     }
     let bytes = staged.length();
-    let object = house.objects.keep(staged).await.map_err(failed)?;
-    let path = house.objects.get(&object).await.map_err(failed)?;
-    let found = tokio::task::spawn_blocking(move || tracee::build_id(&path));
+    // Before it gets the name of its content, by which others may know the same content already.
+    let path = staged.path().map(Path::to_owned);
+    let found = tokio::task::spawn_blocking(move || path.and_then(|path| tracee::build_id(&path)));
     let found = found.await.map_err(|error| Status::internal(error.to_string()))?;
     // What several debug files have in common has a build-id of its own, which whoever reads it compares.
     if part != Some(Part::Supplementary) && found.as_ref() != Some(&wanted) {
-        // Nobody refers to it: what is wrong with it will be wrong again.
-        let removed = house.objects.remove(&object).await;
-        removed.map_err(failed)?;
         return Err(Status::invalid_argument(format!(
             "what was uploaded as {} is not build {wanted}",
             module.path
         )));
     }
+    let object = house.objects.keep(staged).await.map_err(failed)?;
     let row = ModuleRow {
         build: key,
+        programs: who.programs.clone(),
         path: module.path,
         bytes,
         object,

@@ -86,8 +86,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// One case.
     async fn case(&self, case: &Case) -> Result<Option<CaseRow>, StoreError>;
-    /// The cases of one build, oldest first: what hosts that run it may be asked to track.
-    async fn cases_of_build(&self, build: &BuildId) -> Result<Vec<CaseRow>, StoreError>;
+    /// The cases of a program in one build, oldest first: what hosts that run it may be asked to track.
+    async fn cases_of_build(&self, program: &str, build: &BuildId) -> Result<Vec<CaseRow>, StoreError>;
     /// Keeps what was derived from a log, unless what is there knows more. Says whether it was kept.
     async fn derive(&self, case: &Case, derived: Derived) -> Result<bool, StoreError>;
     /// What was derived last.
@@ -106,7 +106,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Notes a module whose bytes are in the object store.
     async fn module(&self, module: ModuleRow) -> Result<(), StoreError>;
-    /// Which of some modules are known.
+    /// Which of some modules are known, for whichever programs.
     async fn modules(&self, builds: &[BuildId]) -> Result<Vec<ModuleRow>, StoreError>;
     /// The same for modules that a host has at this time: they are not forgotten for a while.
     async fn modules_seen(&self, builds: &[BuildId], at: u64) -> Result<Vec<ModuleRow>, StoreError>;

@@ -8,6 +8,7 @@ use program::BuildId;
 use tracee::Part;
 
 use super::Body;
+use crate::access::Programs;
 
 /// A bug: a program's name and a signature, the same in all its builds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -287,6 +288,8 @@ pub struct Audit {
 pub struct ModuleRow {
     /// What tells it from others.
     pub build: BuildId,
+    /// The programs that whoever uploaded it may report on: it is believed to be that build for these.
+    pub programs: Programs,
     /// Where some host had it.
     pub path: String,
     /// Its length.

@@ -1,12 +1,13 @@
 //! What is kept beside the logs, and for how long.
 
 use diagnosis::tracking::ModuleName;
+use server::access::Programs;
 use server::store::model::{
     Appended, Audit, BugId, Case, Derived, HostRow, ModuleRow, NewCase, NewRun, Retention, State,
 };
 use server::store::{Body, StoreError};
 
-use crate::place::{Place, build, case, entries, new_case, on_both, opened, run, runs};
+use crate::place::{PROGRAM, Place, build, case, entries, new_case, on_both, opened, run, runs};
 
 on_both!(
     what_knows_more_is_kept,
@@ -149,11 +150,14 @@ async fn bugs_are_listed_by_when_they_were_seen(place: &Place) {
     let of_bug = store.cases_of_bug(&BugId("b1".to_owned())).await.expect("read");
     let expected = [3, 2, 1].map(|number| ("b1".to_owned(), build(number)));
     assert_eq!(builds(of_bug), expected, "the one that was active last first");
-    let of_build = store.cases_of_build(&build(2)).await.expect("read");
+    let of_build = store.cases_of_build(PROGRAM, &build(2)).await.expect("read");
     assert_eq!(
         builds(of_build),
         [("b1".to_owned(), build(2)), ("b3".to_owned(), build(2))]
     );
+    // The same build under another name has no bugs yet.
+    let others = store.cases_of_build("decompress", &build(2)).await.expect("read");
+    assert_eq!(builds(others), []);
 }
 
 async fn logs_are_shortened_as_far_as_a_sketch_knows_them(place: &Place) {
@@ -295,6 +299,7 @@ async fn hosts_and_modules_are_noted(place: &Place) {
 
     let module = |number: u8| ModuleRow {
         build: build(number),
+        programs: Programs::new(&["*".to_owned()]),
         path: "/usr/bin/compress".to_owned(),
         bytes: 5 << 32,
         object: format!("{number:02x}").repeat(32),
@@ -308,6 +313,17 @@ async fn hosts_and_modules_are_noted(place: &Place) {
     let known = store.modules(&asked).await.expect("read");
     assert_eq!(known, (100..150).map(module).collect::<Vec<_>>());
     assert_eq!(store.modules(&[]).await.expect("read"), []);
+    // Others have another file that says it is the same build.
+    let forged = ModuleRow {
+        programs: Programs::new(&["web-*".to_owned(), "db".to_owned()]),
+        object: "ff".repeat(32),
+        ..module(100)
+    };
+    store.module(forged.clone()).await.expect("noted");
+    let both = store.modules(&[build(100)]).await.expect("read");
+    assert_eq!(both, [module(100), forged.clone()]);
+    let believed = |program: &str| both.iter().filter(|row| row.programs.contain(program)).count();
+    assert_eq!((believed("web-1"), believed("db"), believed("dbx")), (2, 2, 1));
     store.ping().await.expect("it answers");
 }
 
@@ -315,6 +331,7 @@ async fn modules_that_no_bug_is_about_are_forgotten(place: &Place) {
     let store = place.open().await;
     let module = |number: u8| ModuleRow {
         build: build(number),
+        programs: Programs::new(&["*".to_owned()]),
         path: "/usr/lib/libc.so.6".to_owned(),
         bytes: 1,
         object: format!("{number:02x}").repeat(32),
@@ -323,6 +340,13 @@ async fn modules_that_no_bug_is_about_are_forgotten(place: &Place) {
     for number in 1..=4 {
         store.module(module(number)).await.expect("noted");
     }
+    // One of them was uploaded by two who do not believe each other.
+    let other = ModuleRow {
+        programs: Programs::new(&["other".to_owned()]),
+        object: "ff".repeat(32),
+        ..module(4)
+    };
+    store.module(other.clone()).await.expect("noted");
     // The first is a bug's; the second, some host was seen to have again.
     let needed = ModuleName {
         path: "/usr/lib/libc.so.6".to_owned(),
@@ -349,8 +373,10 @@ async fn modules_that_no_bug_is_about_are_forgotten(place: &Place) {
         seconds: 500,
     };
     let retired = store.retire(keep, 2000).await.expect("done");
-    assert_eq!((retired.modules, retired.bugs), (2, 0));
-    assert_eq!(retired.objects, [module(3).object, module(4).object]);
+    assert_eq!((retired.modules, retired.bugs), (3, 0));
+    let mut objects = retired.objects;
+    objects.sort();
+    assert_eq!(objects, [module(3).object, module(4).object, other.object]);
     let all: Vec<_> = (1..=4).map(build).collect();
     let left = store.modules(&all).await.expect("read");
     let left: Vec<_> = left.into_iter().map(|row| row.build).collect();

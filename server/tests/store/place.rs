@@ -55,6 +55,9 @@ macro_rules! on_both {
 }
 pub(crate) use on_both;
 
+/// Whose cases there are.
+pub const PROGRAM: &str = "compress";
+
 pub fn build(number: u8) -> BuildId {
     BuildId(vec![number; 20])
 }
@@ -77,7 +80,7 @@ pub fn seen(id: &str, at: u64) -> FailureSeen {
 pub fn new_case(case: &Case, at: u64) -> NewCase {
     NewCase {
         case: case.clone(),
-        program: "compress".to_owned(),
+        program: PROGRAM.to_owned(),
         signature: "SIGSEGV queue_take:82 < consumer".to_owned(),
         modules: "[]".into(),
         report: "{}".into(),

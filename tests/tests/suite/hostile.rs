@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -32,7 +33,9 @@ struct Attacked {
     bug: String,
     program: Program,
     record: Value,
-    _folder: Folder,
+    /// How a run failed.
+    report: Value,
+    folder: Folder,
 }
 
 /// Who may do what.
@@ -46,9 +49,9 @@ fn secret(name: &str) -> String {
     format!("the-secret-of-{name}-which-is-long-enough")
 }
 
-fn sha256(text: &str) -> String {
+fn sha256(bytes: &[u8]) -> String {
     let mut sum = Command::new("sha256sum");
-    let done = process::run(&mut sum, text.as_bytes(), LONGEST, |_| ());
+    let done = process::run(&mut sum, bytes, LONGEST, |_| ());
     done.stdout.split_whitespace().next().unwrap().to_owned()
 }
 
@@ -62,7 +65,7 @@ impl Attacked {
         for (name, roles, program) in TOKENS {
             config += &format!(
                 "[[token]]\nname = \"{name}\"\nsha256 = \"{}\"\nroles = [{roles}]\nprograms = [\"{program}\"]\n",
-                sha256(&secret(name))
+                sha256(secret(name).as_bytes())
             );
             std::fs::write(folder.path().join(name), secret(name)).unwrap();
         }
@@ -86,20 +89,17 @@ impl Attacked {
             .arg(binary);
         let done = process::run(&mut run, b"", LONGEST, |_| ());
         assert!(done.status.success(), "{}", done.stderr);
-        let mut fleet = Command::new(command::binary());
-        fleet.args([
-            "fleet", "--agents", "2", "--runs", "4", "--server", &url, "--replay",
-        ]);
-        fleet
-            .arg(&kept_in)
-            .arg("--token")
-            .arg(folder.path().join("owner"));
-        let done = process::run(&mut fleet, b"", LONGEST, |_| ());
+        let done = replay(&url, &folder);
         assert!(done.status.success(), "{}", done.stderr);
         let bug = done.stdout.split([' ', ':']).nth(1).unwrap().to_owned();
 
         let records: Vec<Value> = kept::records(&kept_in);
         let traced = |record: &Value| record["flow"]["recording"].is_object();
+        let report = records
+            .iter()
+            .find_map(|record| record["end"].get("failed"))
+            .expect("a run that failed")
+            .clone();
         let record = records
             .into_iter()
             .rfind(traced)
@@ -120,8 +120,14 @@ impl Attacked {
             server,
             bug,
             record,
-            _folder: folder,
+            report,
+            folder,
         }
+    }
+
+    /// Where the server has files.
+    fn objects(&self) -> PathBuf {
+        self.folder.path().join("objects")
     }
 
     async fn channel(&self) -> Channel {
@@ -157,12 +163,16 @@ impl Attacked {
 
     /// How many runs the bug has: whoever is honest is served as before.
     async fn runs(&self) -> u64 {
+        self.bug().await.runs
+    }
+
+    async fn bug(&self) -> Bug {
         let request = GetBugRequest {
             bug: self.bug.clone(),
         };
         let mut bugs = BugsClient::new(self.channel().await);
         let bug = bugs.get_bug(as_who(Some("owner"), request)).await.unwrap();
-        bug.into_inner().runs
+        bug.into_inner()
     }
 
     fn peak_memory(&self) -> u64 {
@@ -170,6 +180,19 @@ impl Attacked {
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         peak.unwrap().trim().trim_end_matches(" kB").parse().unwrap()
     }
+}
+
+/// An honest fleet, which reports the failure and four runs.
+fn replay(url: &str, folder: &Folder) -> process::Finished {
+    let mut fleet = Command::new(command::binary());
+    fleet.args([
+        "fleet", "--agents", "2", "--runs", "4", "--server", url, "--replay",
+    ]);
+    fleet
+        .arg(folder.path().join("kept"))
+        .arg("--token")
+        .arg(folder.path().join("owner"));
+    process::run(&mut fleet, b"", LONGEST, |_| ())
 }
 
 fn as_who<T>(who: Option<&str>, message: T) -> Request<T> {
@@ -320,12 +343,11 @@ fn who_may_not_is_refused_everything() {
             };
             assert_eq!(code, wanted, "{method}, by a reader");
         }
-        // An agent of another program may upload files of programs, of which it must have the build, and nothing else.
+        // An agent of another program may upload files for that, and this is none.
         for (method, code) in everything(&attacked, Some("stranger")).await {
-            let wanted = if method == "upload" {
-                Code::Ok
-            } else {
-                Code::PermissionDenied
+            let wanted = match method {
+                "upload" => Code::InvalidArgument,
+                _ => Code::PermissionDenied,
             };
             assert_eq!(code, wanted, "{method}, by another program's agent");
         }
@@ -346,6 +368,87 @@ fn who_may_not_is_refused_everything() {
         );
         assert_eq!(attacked.runs().await, 4);
     });
+}
+
+/// One who may report on another program uses that to get at this one, whose build he knows.
+#[test]
+fn another_programs_agent_learns_nothing_of_a_build_and_changes_nothing_about_it() {
+    let attacked = Attacked::start();
+    let binary = zoo::binary(PROGRAM, "O0");
+    let content = std::fs::read(&binary).unwrap();
+    let disguised = Program {
+        name: "another".to_owned(),
+        ..attacked.program.clone()
+    };
+    let module = |build: &Bytes| Module {
+        path: binary.to_str().unwrap().to_owned(),
+        build_id: build.clone(),
+        executable: true,
+        ..Module::default()
+    };
+    block_on(async {
+        let mut agents = AgentsClient::new(attacked.channel().await);
+        let before = attacked.bug().await;
+        let asked = tokio_stream::once(PlanRequest {
+            host: "stranger-host".to_owned(),
+            program: Some(disguised.clone()),
+            registers: 4,
+            attached: false,
+        });
+        let answer = agents.plans(as_who(Some("stranger"), asked)).await.unwrap();
+        let plan = answer.into_inner().message().await.unwrap().unwrap();
+        assert_eq!(
+            (plan.bug.as_str(), plan.assignment.len()),
+            ("", 0),
+            "a plan of his"
+        );
+
+        // Files that others uploaded are not taken for files of his program.
+        let failure = ReportFailureRequest {
+            host: "stranger-host".to_owned(),
+            id: "f".to_owned(),
+            program: Some(disguised),
+            modules: vec![module(&attacked.program.build_id)],
+            runs: 1,
+            report: attacked.report.to_string().into(),
+            ..ReportFailureRequest::default()
+        };
+        let report = async |failure: ReportFailureRequest| {
+            let mut agents = AgentsClient::new(attacked.channel().await);
+            let answer = agents.report_failure(as_who(Some("stranger"), failure)).await;
+            answer.map(tonic::Response::into_inner)
+        };
+        let lacking = report(failure.clone()).await.unwrap().lacking;
+        assert_eq!(lacking, [module(&attacked.program.build_id)]);
+        // Nor do files of his become files of others. The same bytes under a wrong name take nothing from those who have them.
+        let upload = async |build: &Bytes, content: Vec<u8>| {
+            let piece = ModuleChunk {
+                module: Some(module(build)),
+                data: content.into(),
+            };
+            let mut agents = AgentsClient::new(attacked.channel().await);
+            let sent = as_who(Some("stranger"), tokio_stream::once(piece));
+            agents.upload_module(sent).await.map_err(|status| status.code())
+        };
+        let refused = upload(&vec![1; 20].into(), content.clone()).await;
+        assert_eq!(refused.unwrap_err(), Code::InvalidArgument);
+        let mut forged = content;
+        forged.extend(b"forged");
+        let known = upload(&attacked.program.build_id, forged).await.unwrap();
+        assert!(!known.into_inner().known);
+        let bug = report(failure).await.unwrap().bug;
+        assert!(!bug.is_empty() && bug != attacked.bug, "{bug}");
+
+        assert_eq!(attacked.bug().await, before);
+    });
+    let honest = replay(&attacked.url, &attacked.folder);
+    assert!(honest.status.success(), "{}", honest.stderr);
+    block_on(async { assert_eq!(attacked.runs().await, 8) });
+    let name = sha256(&std::fs::read(&binary).unwrap());
+    assert!(
+        attacked.objects().join(&name[..2]).join(&name).exists(),
+        "the program is gone"
+    );
 }
 
 #[test]

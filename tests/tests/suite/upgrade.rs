@@ -38,7 +38,10 @@ fn a_store_of_the_first_version_is_brought_up_to_date_and_keeps_what_is_in_it() 
     change(
         &file,
         &[
-            "ALTER TABLE modules DROP COLUMN seen",
+            "ALTER TABLE modules RENAME TO newer",
+            "CREATE TABLE modules (build BLOB PRIMARY KEY, path TEXT NOT NULL, bytes BIGINT NOT NULL, object TEXT NOT NULL)",
+            "INSERT INTO modules SELECT build, path, bytes, object FROM newer",
+            "DROP TABLE newer",
             "DROP TABLE trend",
             "ALTER TABLE derived DROP COLUMN words",
             "ALTER TABLE derived DROP COLUMN course",

@@ -50,6 +50,12 @@ impl Staged {
         self.length
     }
 
+    /// The file that the bytes are in so far; nothing once a write has failed.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        Some(self.open.as_ref()?.file.path())
+    }
+
     /// Adds bytes.
     ///
     /// # Errors

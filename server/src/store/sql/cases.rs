@@ -100,9 +100,14 @@ impl SqlStore {
         row.as_ref().map(case_row).transpose()
     }
 
-    pub(super) async fn read_cases_of_build(&self, build: &BuildId) -> Result<Vec<CaseRow>, StoreError> {
-        let rows = sqlx::query(cases!("WHERE build = $1 ORDER BY number"))
+    pub(super) async fn read_cases_of_build(
+        &self,
+        program: &str,
+        build: &BuildId,
+    ) -> Result<Vec<CaseRow>, StoreError> {
+        let rows = sqlx::query(cases!("WHERE build = $1 AND program = $2 ORDER BY number"))
             .bind(build.0.as_slice())
+            .bind(program)
             .fetch_all(&self.pool)
             .await?;
         rows.iter().map(case_row).collect()

@@ -29,6 +29,10 @@ pub(super) const MIGRATIONS: &[Migration] = &[
         name: "pages",
         sql: include_str!("../../../migrations/0003_pages.sql"),
     },
+    Migration {
+        name: "modules for programs",
+        sql: include_str!("../../../migrations/0004_modules_for_programs.sql"),
+    },
 ];
 
 /// Any number will do, as long as every failsketch takes the same.

@@ -152,8 +152,8 @@ impl Store for SqlStore {
         self.read_case(case).await
     }
 
-    async fn cases_of_build(&self, build: &BuildId) -> Result<Vec<CaseRow>, StoreError> {
-        self.read_cases_of_build(build).await
+    async fn cases_of_build(&self, program: &str, build: &BuildId) -> Result<Vec<CaseRow>, StoreError> {
+        self.read_cases_of_build(program, build).await
     }
 
     async fn derive(&self, case: &Case, derived: Derived) -> Result<bool, StoreError> {

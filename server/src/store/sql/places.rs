@@ -8,6 +8,7 @@ use sqlx::any::AnyRow;
 
 use super::SqlStore;
 use super::rows::{IN_64, bytes, count, int, sixty_four};
+use crate::access::Programs;
 use crate::store::StoreError;
 use crate::store::model::{HostRow, ModuleRow};
 
@@ -46,11 +47,12 @@ impl SqlStore {
     pub(super) async fn note_module(&self, module: &ModuleRow) -> Result<(), StoreError> {
         let mut writing = self.write().await?;
         sqlx::query(
-            "INSERT INTO modules (build, path, bytes, object, seen) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (build) \
-             DO UPDATE SET path = excluded.path, bytes = excluded.bytes, object = excluded.object, \
+            "INSERT INTO modules (build, programs, path, bytes, object, seen) VALUES ($1, $2, $3, $4, $5, $6) \
+             ON CONFLICT (build, programs) DO UPDATE SET path = excluded.path, bytes = excluded.bytes, object = excluded.object, \
              seen = CASE WHEN excluded.seen > modules.seen THEN excluded.seen ELSE modules.seen END",
         )
         .bind(module.build.0.as_slice())
+        .bind(module.programs.to_string())
         .bind(module.path.as_str())
         .bind(int(module.bytes))
         .bind(module.object.as_str())
@@ -81,7 +83,7 @@ impl SqlStore {
     pub(super) async fn read_modules(&self, builds: &[BuildId]) -> Result<Vec<ModuleRow>, StoreError> {
         static SQL: LazyLock<String> = LazyLock::new(|| {
             format!(
-                "SELECT build, path, bytes, object, seen FROM modules WHERE build IN ({})",
+                "SELECT build, programs, path, bytes, object, seen FROM modules WHERE build IN ({})",
                 *IN_64
             )
         });
@@ -94,6 +96,7 @@ impl SqlStore {
             for row in query.fetch_all(&self.pool).await? {
                 modules.push(ModuleRow {
                     build: BuildId(row.try_get("build")?),
+                    programs: Programs::written(row.try_get("programs")?),
                     path: row.try_get("path")?,
                     bytes: count(&row, "bytes")?,
                     object: row.try_get("object")?,
@@ -101,7 +104,7 @@ impl SqlStore {
                 });
             }
         }
-        modules.sort_by(|one, other| one.build.cmp(&other.build));
+        modules.sort_by_cached_key(|row| (row.build.clone(), row.programs.to_string()));
         Ok(modules)
     }
 }

@@ -113,19 +113,21 @@ impl SqlStore {
                 needed.insert(build);
             }
         }
-        let old = sqlx::query("SELECT build, object FROM modules WHERE seen < $1 ORDER BY build")
+        let old = sqlx::query("SELECT build, programs, object FROM modules WHERE seen < $1 ORDER BY build")
             .bind(before)
             .fetch_all(&self.pool)
             .await?;
         for row in old {
             let (build, object): (Vec<u8>, String) = (row.try_get("build")?, row.try_get("object")?);
+            let programs: String = row.try_get("programs")?;
             if needed.contains(&BuildId(build.clone())) {
                 continue;
             }
             let mut writing = self.write().await?;
-            let gone = sqlx::query("DELETE FROM modules WHERE build = $1 AND seen < $2")
+            let gone = sqlx::query("DELETE FROM modules WHERE build = $1 AND seen < $2 AND programs = $3")
                 .bind(build.as_slice())
                 .bind(before)
+                .bind(programs)
                 .execute(&mut *writing)
                 .await?;
             let objects = unreferenced(&mut writing, BTreeSet::from([object])).await?;
