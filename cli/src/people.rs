@@ -56,6 +56,11 @@ pub fn said(status: Status) -> anyhow::Error {
             "the server cannot be reached ({}): is the address that --server or FAILSKETCH_SERVER gives right, and does `failsketch serve` run there?",
             status.message()
         ),
+        // What speaks TLS does not understand what does not.
+        tonic::Code::Internal | tonic::Code::Unknown if is_of_transport(status.message()) => anyhow::anyhow!(
+            "the server does not understand what is sent to it ({}): if it has TLS, its address begins with https://",
+            status.message()
+        ),
         tonic::Code::Unimplemented => {
             anyhow::anyhow!("the server is older than this failsketch, and cannot do this: upgrade it")
         }
@@ -65,6 +70,11 @@ pub fn said(status: Status) -> anyhow::Error {
         ),
         _ => anyhow::anyhow!("the server says: {}", status.message()),
     }
+}
+
+/// Whether an error is about the connection and not about a request.
+fn is_of_transport(message: &str) -> bool {
+    message.starts_with("h2 protocol error") || message.starts_with("transport error")
 }
 
 /// Lists the bugs; gives what to print.
@@ -240,6 +250,7 @@ mod tests {
         assert!(says(Status::unavailable("connection refused")).contains("--server"));
         assert!(says(Status::unavailable("invalid peer certificate: UnknownIssuer")).contains("--ca "));
         assert!(says(Status::unauthenticated("who are you?")).contains("--token "));
+        assert!(says(Status::internal("h2 protocol error: http2 error")).contains("https://"));
         assert_eq!(says(Status::not_found("no bug x")), "the server says: no bug x");
     }
 }
