@@ -1,4 +1,4 @@
-"""What the service takes in, and what another run costs a bug that has many behind it."""
+"""What the service takes in, what another run costs a bug that has many behind it, and what agents cost programs."""
 
 import json
 import shutil
@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import attached
+import ceiling
 
 ROOT = Path(__file__).parents[2]
 ZOO = ROOT / "tests/zoo"
@@ -25,6 +26,7 @@ def measure(folder, failsketch, ingest, updates):
     for name, binary in (("ingest", ingest), ("updates", updates)):
         done = subprocess.run([binary, program, kept], check=True, stdout=subprocess.PIPE, text=True)
         row[name] = json.loads(done.stdout)
+    row["ceiling"] = ceiling.measure(folder, failsketch)
     row["attached"] = attached.measure(folder, failsketch)
     return row
 
@@ -40,4 +42,5 @@ def report(row, verdict):
     print(f"\nanother run taken in and drawn: {stored}")
     growth = max(times) / times[0]
     verdict("growth with the number of runs", growth, growth <= MOST_GROWTH, f"at most {MOST_GROWTH}: noise")
+    ceiling.report(row["ceiling"], verdict)
     attached.report(row["attached"], verdict)
