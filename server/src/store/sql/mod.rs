@@ -20,7 +20,7 @@ mod rows;
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use program::BuildId;
 use sqlx::any::AnyPoolOptions;
@@ -59,15 +59,31 @@ struct SqlStore {
 /// Whoever asks is told that the database is busy or away rather than kept waiting for longer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Between attempts to open a file that others are about to make.
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(50);
+
 /// Readers at once. PostgreSQL's default is a hundred connections for everybody.
 const CONNECTIONS: u32 = 8;
+
+/// Makes the tables, or brings them up to date.
+async fn up_to_date(address: &Address, migrations: &[Migration]) -> Result<(), StoreError> {
+    let mut connection = address.connect().await?;
+    migrate(&mut connection, address.dialect, migrations).await?;
+    Ok(connection.close().await?)
+}
 
 impl SqlStore {
     async fn open(url: &str, migrations: &[Migration]) -> Result<Self, StoreError> {
         let address = Address::parse(url)?;
-        let mut connection = address.connect().await?;
-        migrate(&mut connection, address.dialect, migrations).await?;
-        connection.close().await?;
+        let until = Instant::now() + PATIENCE;
+        while let Err(error) = up_to_date(&address, migrations).await {
+            // SQLite makes its file in steps at which it tells others that it is busy, whatever they have said of waiting.
+            let is_busy = matches!(error, StoreError::Unavailable(_)) && address.dialect == Dialect::Sqlite;
+            if !is_busy || Instant::now() >= until {
+                return Err(error);
+            }
+            tokio::time::sleep(BETWEEN_ATTEMPTS).await;
+        }
         let dialect = address.dialect;
         let pool = AnyPoolOptions::new()
             .max_connections(CONNECTIONS)
