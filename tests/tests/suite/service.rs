@@ -19,6 +19,12 @@ pub fn failsketch(arguments: &[&str]) -> Finished {
     process::run(&mut command, b"", LONGEST, |_| ())
 }
 
+/// A port that nobody listens on just now.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
 /// A server that can be killed and started again at the same address.
 pub struct Server {
     port: u16,
@@ -29,9 +35,7 @@ pub struct Server {
 
 impl Server {
     pub fn start(folder: &Folder, store: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        drop(listener);
+        let port = free_port();
         let folder = folder.path().to_owned();
         Self {
             running: Self::run(port, store, &folder),
