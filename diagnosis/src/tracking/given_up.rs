@@ -70,6 +70,8 @@ struct Tally {
     spared: bool,
     /// A thread wrote what another one touched.
     shared: bool,
+    /// Runs that would have shown it, had it been so.
+    told: u32,
 }
 
 impl Tally {
@@ -88,6 +90,8 @@ impl GivenUp {
             let touching = hits.iter().filter(|hit| hit.location as usize == number);
             tally.runs += 1;
             tally.shared = tally.shared || is_shared(touching.clone());
+            // Where a location is found too late, a failing run shows where it has to be watched.
+            tally.told += u32::from(!watched.late || tally.kept > 0);
             let touched = touching.count() as u64;
             tally.accesses = tally.accesses.max(touched);
             tally.stops = tally.stops.max(touched + u64::from(watched.found));
@@ -137,7 +141,7 @@ impl GivenUp {
 
     /// Whether no thread writes what another one touches there, as far as runs have shown.
     pub(super) fn is_quiet(&self, access: &Access) -> bool {
-        let quiet = |tally: &Tally| tally.runs >= QUIET && !tally.shared;
+        let quiet = |tally: &Tally| tally.told >= QUIET && !tally.shared;
         self.threads && self.tallies.get(access).is_some_and(quiet)
     }
 
@@ -295,6 +299,21 @@ mod tests {
         let own: &[HitRecord] = &[read, write];
         assert!(!after(&[own, own]), "where there is one thread, values count");
         assert!(after(&[own, reads, own]));
+        let mut found_late = GivenUp::default();
+        let late = WatchedRecord {
+            late: true,
+            ..watched(false)
+        };
+        for (failed, quiet) in [
+            (false, false),
+            (false, false),
+            (true, false),
+            (false, false),
+            (false, true),
+        ] {
+            found_late.take(failed, std::slice::from_ref(&late), reads);
+            assert_eq!(found_late.is_quiet(&at(AT)), quiet);
+        }
     }
 
     fn hit(location: u32) -> HitRecord {
