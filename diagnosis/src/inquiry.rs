@@ -213,9 +213,9 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         self.failure.kind == Kind::Hang && threads.any(|thread| what(waiting(thread)))
     }
 
-    /// Whether the program has one thread.
+    /// Whether the program has one thread. Others may have ended before it failed.
     fn is_alone(&self) -> bool {
-        self.failure.threads.len() == 1
+        self.failure.threads.len() == 1 && !self.tracking.saw_threads()
     }
 
     /// How many statements of the slice are tracked now.

@@ -3,6 +3,7 @@
 //! Which locations a run watches follows from the run's number alone, so hosts that never speak to each other
 //! share the work, and a record of the number is a record of what was watched.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// A fair assignment of locations to runs.
@@ -15,6 +16,8 @@ pub struct Rotation {
     /// Registers that each location takes; at most `registers`.
     needs: Vec<usize>,
     registers: usize,
+    /// Those that have no turn.
+    resting: BTreeSet<usize>,
 }
 
 impl Rotation {
@@ -22,7 +25,17 @@ impl Rotation {
     /// watched, which [`Rotation::left_out`] tells.
     #[must_use]
     pub fn new(needs: Vec<usize>, registers: usize) -> Self {
-        Self { needs, registers }
+        Self {
+            needs,
+            registers,
+            resting: BTreeSet::new(),
+        }
+    }
+
+    /// Some locations have no turn, and are only watched by runs that are to watch them.
+    #[must_use]
+    pub fn with_resting(self, resting: BTreeSet<usize>) -> Self {
+        Self { resting, ..self }
     }
 
     /// The locations that fit into no run.
@@ -56,12 +69,10 @@ impl Rotation {
         wanted: &[usize],
         together: impl Fn(&[usize]) -> usize,
     ) -> Vec<usize> {
-        let fitting: Vec<usize> = (0..self.needs.len())
+        let (resting, fitting): (Vec<usize>, Vec<usize>) = (0..self.needs.len())
             .filter(|&index| self.can_fit(self.needs[index]))
-            .collect();
-        let Some(start) = run.checked_rem(fitting.len() as u64) else {
-            return Vec::new();
-        };
+            .partition(|index| self.resting.contains(index));
+        let start = run.checked_rem(fitting.len() as u64).unwrap_or(0);
         let start = usize::try_from(start).unwrap_or(0);
         let turn = fitting.iter().cycle().skip(start).take(fitting.len());
         let mut taken: Vec<usize> = Vec::new();
@@ -73,7 +84,8 @@ impl Rotation {
             }
             fits
         };
-        for &index in wanted.iter().filter(|index| fitting.contains(index)) {
+        let fits = |index: &&usize| fitting.contains(index) || resting.contains(index);
+        for &index in wanted.iter().filter(fits) {
             if !taken.contains(&index) {
                 take(&mut taken, index);
             }
@@ -111,6 +123,22 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn what_rests_is_watched_by_those_who_want_it() {
+        let rotation = Rotation::new(vec![1; 6], 2).with_resting([0, 1, 2].into());
+        let sum = |taken: &[usize]| taken.len();
+        for run in 0..4 {
+            let plain = rotation.of_run_with(run, &[], sum);
+            assert!(
+                plain.len() == 2 && plain.iter().all(|&index| index > 2),
+                "{plain:?}"
+            );
+            assert!(rotation.of_run_with(run, &[1], sum).contains(&1));
+        }
+        let all = Rotation::new(vec![1; 2], 2).with_resting([0, 1].into());
+        assert_eq!(all.of_run_with(7, &[1], sum), [1]);
+    }
 
     #[test]
     fn what_is_wanted_is_watched_in_every_run() {

@@ -159,8 +159,20 @@ impl<'a> Judge<'a> {
             || because.is_some_and(|because| because.of == self.failing && because.why == Why::Control)
     }
 
+    /// Whether an access is how a thread takes a lock that threads of a program which hangs wait for. Who had it before whom tells
+    /// nothing: who has it now, and what that one waits for, does.
+    fn takes_lock(&self, access: &Actor) -> bool {
+        let info = self.catalogue.statements.get(access.statement.0 as usize);
+        info.is_some_and(|info| info.takes)
+    }
+
     fn explains(&self, predictor: &Predictor) -> bool {
         match predictor {
+            Predictor::Order { second, .. } | Predictor::Atomicity { second, .. }
+                if self.takes_lock(second) =>
+            {
+                false
+            }
             Predictor::Branch { .. } | Predictor::Value { .. } => false,
             Predictor::Unwritten { .. } | Predictor::Unfinished { .. } => true,
             // Why the last one waits may be another story.

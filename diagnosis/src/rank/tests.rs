@@ -37,6 +37,24 @@ fn a_use_after_the_end_is_an_order_violation() {
     assert_eq!(first(&mut lab, &runs), "WR 62 82");
 }
 
+/// That one thread had a lock (62) before another one wanted it (82) is so whenever threads share it, and explains no hang.
+#[test]
+fn who_had_a_lock_before_whom_explains_nothing() {
+    let explains = |takes: bool| {
+        let mut lab = Lab::new(&[('m', "main"), ('a', "worker")], &[("lock", Shape::Unsigned)]);
+        let runs = [
+            lab.success("a:R82=0 m:W62=1"),
+            lab.failure("m:W62=1 a:R82=1", 'a', &[82]),
+        ];
+        if takes {
+            lab.takes(82);
+        }
+        let (_, ranked) = lab.rank(&runs);
+        ranked.iter().any(|ranked| ranked.explains)
+    };
+    assert!(explains(false) && !explains(true));
+}
+
 /// A session is closed (26) while a worker will append to it (14), and is only watched from the worker's first use on: where it
 /// had been closed before that, the worker's null is all that was seen.
 #[test]

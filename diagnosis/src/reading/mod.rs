@@ -122,13 +122,7 @@ pub fn read(
         .as_ref()
         .map(|flow| flow::read(flow, program, catalogue));
     let flows = flows.unwrap_or_default();
-    let events = with_flow(events, flows.threads, &mut threads);
-    let gaps = flows.missing.into_iter().map(|(tid, what)| Gap {
-        thread: tid.map(|tid| threads.of(tid)),
-        before: events.len(),
-        what,
-    });
-    let gaps = gaps.collect();
+    let mut events = with_flow(events, flows.threads, &mut threads);
     let mut waits = Vec::new();
     let failed = match (&record.end, failing) {
         (RunEnd::Failed(report), Some(statement)) => {
@@ -145,6 +139,15 @@ pub fn read(
         }
         _ => None,
     };
+    if let Some(failed) = failed.filter(|failed| !failed.hang) {
+        leave_out_aftermath(&mut events, failed);
+    }
+    let gaps = flows.missing.into_iter().map(|(tid, what)| Gap {
+        thread: tid.map(|tid| threads.of(tid)),
+        before: events.len(),
+        what,
+    });
+    let gaps = gaps.collect();
     threads.take_calls(&places, catalogue);
     // What was given up half-way says nothing of what came after that.
     let watched = record.watched.iter().zip(&locations);
@@ -210,6 +213,24 @@ fn with_flow(
     }
     keyed.sort_by_key(|(time, _)| *time);
     keyed.into_iter().map(|(_, event)| event).collect()
+}
+
+/// Leaves out the way that threads took after the failing statement was executed for the last time. A process that aborts tells why
+/// first, and lives for that long: what its threads do then may well be the failure's doing. (A Rust program's threads ask at each lock whether one
+/// of them panics.) Accesses stay: the write that came too late may be among them.
+fn leave_out_aftermath(events: &mut Vec<Event>, failed: Failed) {
+    let is_failing = |event: &Event| {
+        Some(event.thread) == failed.thread && event.statement == failed.statement && !event.uncertain
+    };
+    let Some(end) = events.iter().rposition(is_failing) else {
+        return;
+    };
+    let mut at = 0;
+    events.retain(|event| {
+        let is_after = at > end;
+        at += 1;
+        !is_after || event.uncertain || matches!(event.what, What::Access(_))
+    });
 }
 
 /// When a thread's steps were, among its accesses. A trace has the time of branches, and whatever was done on the way to one has its
@@ -285,6 +306,38 @@ mod tests {
             what: What::Executed,
         };
         of.iter().map(step).collect()
+    }
+
+    #[test]
+    fn the_way_that_threads_took_after_the_failing_statement_is_left_out() {
+        let event = |(thread, statement, uncertain): (u32, u32, bool)| Event {
+            thread: ThreadIx(thread),
+            statement: StatementId(statement),
+            time_ns: None,
+            uncertain,
+            what: What::Executed,
+        };
+        let left = |of: &[(u32, u32, bool)]| {
+            let mut events: Vec<Event> = of.iter().copied().map(event).collect();
+            let failed = Failed {
+                thread: Some(ThreadIx(0)),
+                statement: StatementId(9),
+                hang: false,
+                polls: false,
+            };
+            leave_out_aftermath(&mut events, failed);
+            let left = events.iter().map(|event| (event.thread.0, event.statement.0));
+            left.collect::<Vec<_>>()
+        };
+        let run = [
+            (0, 9, false),
+            (1, 4, false),
+            (0, 9, false),
+            (1, 5, false),
+            (1, 6, true),
+        ];
+        assert_eq!(left(&run), [(0, 9), (1, 4), (0, 9), (1, 6)]);
+        assert_eq!(left(&run[3..]), [(1, 5), (1, 6)], "nobody saw it fail");
     }
 
     #[test]

@@ -139,6 +139,16 @@ impl GivenUp {
         self.tallies.get(access).is_some_and(idle)
     }
 
+    /// Whether a run has shown several threads.
+    pub(super) fn saw_threads(&self) -> bool {
+        self.threads
+    }
+
+    /// Whether a run has shown that a thread writes what another one touches there.
+    pub(super) fn is_shared(&self, access: &Access) -> bool {
+        self.tallies.get(access).is_some_and(|tally| tally.shared)
+    }
+
     /// Whether no thread writes what another one touches there, as far as runs have shown.
     pub(super) fn is_quiet(&self, access: &Access) -> bool {
         let quiet = |tally: &Tally| tally.told >= QUIET && !tally.shared;

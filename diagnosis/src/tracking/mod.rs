@@ -284,6 +284,12 @@ impl<'p, 'a> Tracking<'p, 'a> {
         &self.threads
     }
 
+    /// Whether several threads accessed what runs watched.
+    #[must_use]
+    pub fn saw_threads(&self) -> bool {
+        self.given_up.saw_threads()
+    }
+
     /// Whether the slice has no more statements.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
@@ -519,16 +525,16 @@ impl<'p, 'a> Tracking<'p, 'a> {
             Some(site) if self.given_up.contains(&self.access(site)) => 0,
             _ => registers_for(&[&armed.spec]),
         };
-        let all: Vec<usize> = armament.locations.iter().map(need).collect();
-        let telling = armament.locations.iter().zip(&all);
-        let telling = telling.map(|(armed, &need)| if site(armed).is_some_and(tells) { need } else { 0 });
-        let telling: Vec<usize> = telling.collect();
-        // What is quiet has the registers that nothing else wants.
-        let needs = match telling.iter().sum::<usize>() >= REGISTERS {
-            true => telling,
-            false => all,
-        };
+        let needs: Vec<usize> = armament.locations.iter().map(need).collect();
+        let (telling, quiet): (Vec<usize>, Vec<usize>) = (0..needs.len())
+            .partition(|&number| armament.locations.get(number).and_then(site).is_some_and(tells));
+        let wanted: usize = telling.iter().filter_map(|&number| needs.get(number)).sum();
         let rotation = Rotation::new(needs, REGISTERS);
+        // What is quiet has the registers that nothing else wants.
+        let rotation = match wanted >= REGISTERS {
+            true => rotation.with_resting(quiet.into_iter().collect()),
+            false => rotation,
+        };
         Planned {
             sigma,
             joined: self.joined.len(),

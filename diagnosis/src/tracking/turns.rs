@@ -163,7 +163,8 @@ impl Tracking<'_, '_> {
     }
 
     /// The nearest locations that too few failing runs have watched: most often it is one of them, but none that nobody touches. What
-    /// decides at the branch where runs part comes before the nearest.
+    /// decides at the branch where runs part comes before the nearest. If threads were seen to share none of the first, the nearest that
+    /// they share has its turn beside the first one.
     fn nearest(&self, planned: &Planned, deciding: &[usize]) -> Vec<usize> {
         let all = 0..planned.armament.locations.len();
         let others = all.filter(|number| !deciding.contains(number));
@@ -172,7 +173,20 @@ impl Tracking<'_, '_> {
             true => Rank::Decides,
             false => Rank::Near,
         };
-        first_unknown(near.filter_map(|number| self.near(planned, number, rank(number))))
+        let near = near.filter_map(|number| self.near(planned, number, rank(number)));
+        let mut near: Vec<Near> = near.collect();
+        let shared = near.iter().position(|near| self.is_shared(planned, near.number));
+        if let Some(shared) = shared.filter(|&at| at > 1) {
+            let shared = near.remove(shared);
+            near.insert(1, shared);
+        }
+        first_unknown(near.into_iter())
+    }
+
+    fn is_shared(&self, planned: &Planned, number: usize) -> bool {
+        let armed = planned.armament.locations.get(number);
+        let site = armed.and_then(|armed| planned.plan.watch_sites.get(*armed.sites.first()?));
+        site.is_some_and(|site| self.given_up.is_shared(&self.access(site)))
     }
 
     /// A location, if too few runs have watched it, and somebody touches it.
