@@ -6,6 +6,8 @@ cd "$(dirname "$0")/.."
 jobs=${JOBS:-2}
 # Everything is built once here: what makes the next build faster would only take time and gigabytes.
 export CARGO_INCREMENTAL=0
+# What a failing test found tells more than the way to where it says so.
+export RUST_BACKTRACE=0
 # What the builds, the fuzz targets and the cores of the tests take together, with something to spare.
 needed_gb=10
 free_gb=$(($(df --output=avail -k . | tail -n 1) / 1024 / 1024))
@@ -27,7 +29,7 @@ run() {
     [ $status -eq 0 ] || [ "$bad" -gt 0 ] || bad=1
     [ $((good + bad + none)) -gt 0 ] || good=1
     none=$((none + $(sum "$log" ignored)))
-    [ "$bad" -eq 0 ] || failing+=("$name: $(sed -nE 's/^test (.*) \.\.\. FAILED$/\1/p' "$log" | paste -sd' ')")
+    [ "$bad" -eq 0 ] || failing+=("$name: $(sed -nE 's/^test (.*) \.\.\. FAILED$/\1/p' "$log" | paste -sd' ')" "$(reasons "$log")")
     passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + none))
     grep '^SKIPPED ' "$log" >>"$logs/skipped"
     printf '== %s: %d s\n' "$name" $((SECONDS - start))
@@ -36,6 +38,11 @@ run() {
 # Adds up a figure of cargo's `test result: ok. 3 passed; 0 failed; 1 ignored; …` lines.
 sum() {
     grep -oE '^test result: .*' "$1" | grep -oE "[0-9]+ $2" | awk '{ n += $1 } END { print n + 0 }'
+}
+
+# What failing tests said first, short enough to be read at the end of thousands of lines.
+reasons() {
+    awk '/^thread .* panicked at / { print; left = 3; next } left-- > 0 { print }' "$1" | cut -c-600
 }
 
 run formatting cargo fmt --all --check
@@ -51,6 +58,6 @@ run tests cargo test -j"$jobs" --workspace --no-fail-fast -- --test-threads "$jo
 
 echo
 [ ! -s "$logs/skipped" ] || cat "$logs/skipped"
-printf 'FAILED %s\n' ${failing[@]+"${failing[@]}"} | grep -v '^FAILED $'
+printf 'FAILED %s\n%s\n' ${failing[@]+"${failing[@]}"} | grep -v '^FAILED $'
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

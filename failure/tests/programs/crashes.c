@@ -115,6 +115,7 @@ KEEP static void hang(int n) {
 }
 
 KEEP static void quit(int n) {
+    signal(SIGQUIT, SIG_DFL); // A shell's background jobs inherit that it is ignored.
     kill(getpid(), SIGQUIT);
     pause();
     depth += n;
