@@ -201,8 +201,9 @@ impl Adapt {
     }
 
     /// Whether nothing more is to be learnt from failing runs. One more of them is noted, and why it ends if it does.
-    pub fn spares(&mut self, part: Part) -> Option<Next> {
-        if !self.waits {
+    pub fn spares(&mut self, part: Part, here: bool) -> Option<Next> {
+        // The first one where the bug was first seen tells more than that it recurred.
+        if !self.waits || here && self.here == 0 {
             return None;
         }
         self.spared += part;
@@ -267,7 +268,11 @@ impl Adapt {
                     let seen = !self.shared || self.recurrences.runs() >= RECURRENCES;
                     seen && failing >= RECURRENCES && successful >= least && self.here > 0
                 }
-                false => successful >= least || run.open.is_none() && !self.shared && best.counts.convince(),
+                false => {
+                    // Two runs are too few to refute anything, however many failed.
+                    let convinces = successful >= FEW_SUCCESSES.runs() && best.counts.convince();
+                    successful >= least || run.open.is_none() && !self.shared && convinces
+                }
             }
         };
         let tracked = self.successes >= if patient { SUCCESSES } else { TO_END };

@@ -335,7 +335,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             self.cut.why.clone_from(why);
         }
         if taken.is_failure()
-            && let Some(next) = self.adapt.spares(part(record))
+            && let Some(next) = self.adapt.spares(part(record), taken == Taken::Failed)
         {
             self.rates.spared += 1;
             self.go_on(next);
@@ -386,6 +386,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         );
         if let Some(failed) = &mut run.failed {
             failed.polls = self.goes_round();
+            failed.instead_of = (failed.statement != self.failing).then_some(self.failing);
         }
         if matches!(taken, Taken::FailedElsewhere(_)) {
             // It did not get to where the others failed: that something did not happen there says nothing.

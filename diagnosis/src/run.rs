@@ -197,6 +197,9 @@ pub struct Failed {
     pub thread: Option<ThreadIx>,
     /// The failing statement.
     pub statement: StatementId,
+    /// Where the bug was first seen to fail, if that was elsewhere.
+    #[serde(default)]
+    pub instead_of: Option<StatementId>,
     /// The run did not die: it did not go on.
     #[serde(default)]
     pub hang: bool,

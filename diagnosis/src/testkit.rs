@@ -137,6 +137,7 @@ impl Lab {
         run.failed = Some(Failed {
             thread: Some(thread),
             statement: stack[0],
+            instead_of: None,
             hang: false,
             polls: false,
         });

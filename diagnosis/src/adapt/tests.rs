@@ -61,11 +61,11 @@ fn an_explanation_waits_for_successes_without_more_failures() {
     let mut adapt = Adapt::new(FIRST, 12);
     adapt.ended(ended(false, &[], None));
     for ranked in none.iter().take(5) {
-        assert_eq!(adapt.spares(Part::WHOLE), None);
+        assert_eq!(adapt.spares(Part::WHOLE, true), None);
         assert!(matches!(adapt.ended(ended(true, ranked, None)), Next::Track(_)));
     }
     for _ in 0..20 {
-        assert!(matches!(adapt.spares(Part::WHOLE), Some(Next::Track(_))));
+        assert!(matches!(adapt.spares(Part::WHOLE, true), Some(Next::Track(_))));
     }
     assert_eq!(adapt.recurrences(), 5);
     let stop = adapt.ended(ended(false, &some[4], None));
@@ -85,7 +85,7 @@ fn an_explanation_waits_for_more_successes_while_a_longer_pattern_is_open() {
     for ranked in rankings(&mut lab, &good, &bad, 8).iter().take(3) {
         assert!(matches!(adapt.ended(open(true, ranked)), Next::Track(_)));
     }
-    assert!(matches!(adapt.spares(Part::WHOLE), Some(Next::Track(_))));
+    assert!(matches!(adapt.spares(Part::WHOLE, true), Some(Next::Track(_))));
     let more = rankings(&mut lab, &good, &bad, 9);
     assert!(matches!(adapt.ended(open(false, &more[2])), Next::Track(_)));
     let closed = ended(false, &more[2], None);
@@ -102,7 +102,7 @@ fn what_one_failing_run_showed_needs_more_of_them() {
     for _ in 0..5 {
         adapt.ended(ended(false, &[], None));
         adapt.ended(ended(true, ranked, None));
-        assert_eq!(adapt.spares(Part::WHOLE), None);
+        assert_eq!(adapt.spares(Part::WHOLE, true), None);
     }
 }
 
@@ -114,7 +114,7 @@ fn successes_that_never_come_are_not_waited_for_for_ever() {
     for ranked in ranked.iter().take(5) {
         adapt.ended(ended(true, ranked, None));
     }
-    let spared = std::iter::from_fn(|| adapt.spares(Part::WHOLE));
+    let spared = std::iter::from_fn(|| adapt.spares(Part::WHOLE, true));
     let spared = spared.take_while(|next| matches!(next, Next::Track(_))).count();
     assert!(spared < 100, "{spared} failures");
 }
@@ -131,7 +131,7 @@ fn failures_do_not_go_on_for_ever_once_successes_stay_away() {
             ..ended(true, ranked, None)
         });
     }
-    let spared: Vec<_> = std::iter::from_fn(|| adapt.spares(Part::WHOLE))
+    let spared: Vec<_> = std::iter::from_fn(|| adapt.spares(Part::WHOLE, true))
         .take(100)
         .collect();
     assert!(

@@ -172,6 +172,9 @@ struct Held {
     /// The same of those that missed a write.
     #[serde(default)]
     with_missed: Tally,
+    /// No run had it: all those counted failed elsewhere, and would have.
+    #[serde(default)]
+    instead: bool,
     /// Events after it, summed over the failing runs with it.
     events_after: u64,
     /// Some of the runs with it.
@@ -270,7 +273,9 @@ impl Evidence {
             let silent = !complete || !silence_counts(run, &predictor);
             let late = began_late(run, &predictor);
             let told = open.otherwise(&predictor);
+            let instead = observation.instead.contains(&predictor);
             let held = self.held.entry(predictor).or_default();
+            held.instead = instead && (held.instead || held.with == Tally::default());
             held.with.add(failed);
             held.latest.add(run.number, failed);
             held.tell(told, failed);
@@ -361,7 +366,8 @@ impl Evidence {
 
     /// The predictors that held in a failing run, or could have.
     pub fn predictors(&self) -> impl Iterator<Item = &Predictor> {
-        self.held.keys()
+        let held = self.held.iter().filter(|(_, held)| !held.instead);
+        held.map(|(predictor, _)| predictor)
     }
 
     /// The value predictors about the same access to the same location.

@@ -35,6 +35,7 @@ fn runs() -> impl Strategy<Value = Vec<Run>> {
             failed: failed.then_some(Failed {
                 thread: Some(ThreadIx(0)),
                 statement: StatementId(0),
+                instead_of: None,
                 hang: false,
                 polls: false,
             }),
@@ -261,6 +262,7 @@ fn ever_new_numbers_do_not_grow_the_evidence() {
             run.failed = Some(Failed {
                 thread: None,
                 statement: StatementId(0),
+                instead_of: None,
                 hang: false,
                 polls: false,
             });

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::accesses::Touch;
 use super::cycle::{Deadlock, Told};
+use super::instead::Instead;
 use super::interleaving::{Found, Pass};
 use super::{Actor, AtomicityPattern, OrderPattern, Predictor, Role, accesses, cycle, torn, values};
 use crate::run::{AccessKind, Catalogue, LocationId, Run, Shape, StatementId, ThreadIx, What};
@@ -17,6 +18,8 @@ const ORDERED: usize = 64;
 pub struct Observation {
     /// The predictors that held, each with the number of events that came after the last access of its last instance.
     pub held: BTreeMap<Predictor, u64>,
+    /// Of these, the ones that would have if the run had failed where others did.
+    pub instead: BTreeSet<Predictor>,
     /// Predictors of which it is not known whether they held: the order of events that they depend on is uncertain.
     pub unknown: BTreeSet<Predictor>,
     /// Accesses of different threads to one address that came in this order, not necessarily one after the other.
@@ -103,6 +106,7 @@ pub struct Preceded {
 #[derive(Default)]
 struct Collector {
     held: HashMap<Predictor<u16>, usize>,
+    instead: HashMap<Predictor<u16>, usize>,
     unknown: HashMap<Predictor<u16>, ()>,
 }
 
@@ -114,6 +118,13 @@ impl Found for Collector {
             *last = (*last).max(event);
         } else {
             self.unknown.insert(predictor, ());
+        }
+    }
+
+    fn instead(&mut self, predictor: Predictor<u16>, events: &[usize], certain: bool) {
+        if certain {
+            let event = events.iter().copied().max().unwrap_or(0);
+            self.instead.insert(predictor, event);
         }
     }
 }
@@ -130,6 +141,10 @@ impl Found for Locator<'_> {
         if certain && predictor == *self.wanted && self.events.as_ref().is_none_or(later) {
             self.events = Some(events.to_vec());
         }
+    }
+
+    fn instead(&mut self, predictor: Predictor<u16>, events: &[usize], certain: bool) {
+        self.found(predictor, events, certain);
     }
 }
 
@@ -166,6 +181,7 @@ fn look(
     wandering: &BTreeSet<LocationId>,
     out: &mut impl Found,
 ) {
+    let out = &mut Instead::of(catalogue, run, out);
     for ((location, _), list) in touches {
         Pass {
             location: *location,
@@ -245,6 +261,13 @@ pub fn observe(catalogue: &Catalogue, run: &Run) -> Observation {
     let mut observation = Observation::default();
     for (predictor, event) in collector.held {
         observation.held.insert(predictor.map_roles(name), after(event));
+    }
+    for (predictor, event) in collector.instead {
+        let predictor = predictor.map_roles(name);
+        if !observation.held.contains_key(&predictor) {
+            observation.held.insert(predictor.clone(), after(event));
+            observation.instead.insert(predictor);
+        }
     }
     for predictor in collector.unknown.into_keys() {
         let predictor = predictor.map_roles(name);

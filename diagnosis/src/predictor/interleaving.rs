@@ -17,6 +17,9 @@ const REMEMBERED: usize = 64;
 pub(crate) trait Found {
     /// A predictor's instance: its events, in the order of the pattern.
     fn found(&mut self, predictor: Predictor<u16>, events: &[usize], certain: bool);
+
+    /// One that would have held if the run had failed where others did.
+    fn instead(&mut self, predictor: Predictor<u16>, events: &[usize], certain: bool);
 }
 
 /// The accesses to one address.

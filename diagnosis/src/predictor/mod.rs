@@ -33,6 +33,7 @@ pub(crate) mod cycle;
 mod deadlocks;
 pub mod extract;
 pub(crate) mod halves;
+mod instead;
 mod interleaving;
 #[cfg(test)]
 mod tests;

@@ -133,6 +133,7 @@ pub fn read(
             Some(Failed {
                 thread: tid.map(|tid| threads.of(tid)),
                 statement,
+                instead_of: None,
                 hang: report.kind == Kind::Hang,
                 polls: false,
             })
@@ -322,6 +323,7 @@ mod tests {
             let failed = Failed {
                 thread: Some(ThreadIx(0)),
                 statement: StatementId(9),
+                instead_of: None,
                 hang: false,
                 polls: false,
             };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use iced_x86::OpKind;
+use iced_x86::{Instruction, Mnemonic, OpKind};
 use program::code::{AccessKind, FlowGraph, InstrIx};
 use program::naming::{AccessName, Namer, RootKind, Step};
 use program::values::{Base, Gpr, State, Value, Values};
@@ -72,7 +72,7 @@ pub(super) fn variables(failure: &Failure, program: &Program<'_>) -> BTreeSet<Va
         }
         let registers = match frame.position {
             Position::Exact => Gpr::of_address(flow.instruction(at)?),
-            Position::Return => failing.arguments(&state),
+            Position::Return => failing.arguments(&state, at),
         };
         let variables = registers.into_iter().filter_map(|gpr| failing.made(&state, gpr));
         Some(variables.collect())
@@ -99,19 +99,34 @@ struct Failing<'f, 'a> {
 }
 
 impl Failing<'_, '_> {
-    /// The argument registers of a call that were set for it: those that its own statement loaded. Others may be left from
-    /// anything.
-    fn arguments(&self, state: &State) -> Vec<Gpr> {
+    /// The argument registers of a call that were set for it: those that its own statement loaded, or moved there what another one
+    /// had loaded. Others may be left from anything.
+    fn arguments(&self, state: &State, call: InstrIx) -> Vec<Gpr> {
         let statement = self.statement(self.pc);
+        let is_of_it = |at: InstrIx| {
+            let addr = self.flow.addr(at);
+            let by = addr.and_then(|addr| self.statement(Pc { addr, ..self.pc }));
+            statement.is_some() && by == statement
+        };
         let of_the_call = |gpr: &Gpr| match state.get(*gpr) {
             Value::Sum(Base::Made(at, _), _) => {
-                let addr = self.flow.addr(at);
-                let made_by = addr.and_then(|addr| self.statement(Pc { addr, ..self.pc }));
-                statement.is_some() && made_by == statement
+                is_of_it(at) || self.set_before(*gpr, call).is_some_and(is_of_it)
             }
             _ => *gpr == Gpr::RDI,
         };
         Gpr::ARGUMENTS.into_iter().filter(of_the_call).collect()
+    }
+
+    /// What moves something into a register, straight before a call.
+    fn set_before(&self, gpr: Gpr, call: InstrIx) -> Option<InstrIx> {
+        let block = self.flow.block(self.flow.block_of(call)?)?;
+        let mut before = block.indices().rev().skip_while(|at| *at >= call);
+        before.find(|at| {
+            let moves = |instruction: &Instruction| {
+                instruction.mnemonic() == Mnemonic::Mov && Gpr::of(instruction.op0_register()) == Some(gpr)
+            };
+            self.flow.instruction(*at).is_some_and(moves)
+        })
     }
 
     fn statement(&self, pc: Pc) -> Option<StatementKey> {
