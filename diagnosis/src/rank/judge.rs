@@ -83,6 +83,10 @@ impl<'a> Judge<'a> {
                 class: self.class(predictor, explains),
                 length,
                 shows_in_values: self.shows_in_values(predictor, &counts),
+                before_the_failure: predictor
+                    .accesses()
+                    .last()
+                    .is_none_or(|(actor, ..)| actor.statement != self.failing),
                 events_after: self.evidence.events_after(predictor),
             },
         })

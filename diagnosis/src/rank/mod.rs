@@ -35,6 +35,7 @@
 mod judge;
 mod left_out;
 mod open;
+mod surer;
 #[cfg(test)]
 mod tests;
 
@@ -47,6 +48,7 @@ use crate::statistics::Counts;
 use judge::Judge;
 use left_out::leave_out;
 pub use open::{Open, open, rival};
+use surer::put_the_surer_first;
 
 /// The F-measure, in hundredths, from which on a predictor separates failing runs from successful ones. One that held in half
 /// of the failing runs, and in no other, has 83; in a third of them, 71.
@@ -100,6 +102,8 @@ struct Standing {
     /// Longer is better.
     length: usize,
     shows_in_values: Showing,
+    /// It does not end with an access of the failing statement.
+    before_the_failure: bool,
     /// Events after it in the failing runs with it: their sum, and how many runs.
     events_after: (u64, u64),
 }
@@ -144,6 +148,7 @@ impl Standing {
             .cmp(&other.class)
             .then(other.length.cmp(&self.length))
             .then(other.shows_in_values.cmp(&self.shows_in_values))
+            .then(self.before_the_failure.cmp(&other.before_the_failure))
             .then(near(self.events_after, other.events_after))
     }
 }
@@ -195,6 +200,7 @@ pub fn rank(catalogue: &Catalogue, evidence: &Evidence, failing: StatementId) ->
     }
     leave_out(&mut ranked, evidence);
     ranked.sort_by(best_first);
+    put_the_surer_first(&mut ranked);
     open.sort_by(best_first);
     Ranking { ranked, open }
 }

@@ -71,7 +71,7 @@ fn sketch(arguments: &[&str]) -> Value {
 /// The same, again where hardly a run that succeeded could be compared: on a busy machine a race may be lost each time, and then
 /// nothing can say what the difference is.
 fn compared(arguments: &[&str]) -> Value {
-    compared_with(2, arguments)
+    compared_with(3, arguments)
 }
 
 /// With so many. What happens in most successful runs, but not in all, needs several to be told from a cause.
