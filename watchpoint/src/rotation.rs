@@ -150,7 +150,7 @@ mod tests {
                 "{taken:?}"
             );
         }
-        let watched: std::collections::BTreeSet<usize> = (0..9)
+        let watched: BTreeSet<usize> = (0..9)
             .flat_map(|run| rotation.of_run_with(run, &[7, 2], <[usize]>::len))
             .collect();
         assert_eq!(watched.len(), 9);
