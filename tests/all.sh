@@ -46,12 +46,13 @@ reasons() {
 }
 
 run formatting cargo fmt --all --check
-run clippy cargo clippy --quiet -j"$jobs" --workspace --all-targets -- -D warnings
 run zoo-facts make -s -C tests/zoo check
 run zoo-build make -s -C tests/zoo -j"$jobs"
 run zoo-code make -s -C tests/zoo code
-# Binaries and tests in one build, so that both share what they depend on. At benchmarks clippy has looked.
-run build cargo build --quiet -j"$jobs" --workspace --lib --bins --tests --examples
+# Everything in one build, by the compiler that is clippy as well: what `cargo clippy` alone would take for looking at the
+# dependencies is three minutes. A warning is an error, as with `make lint`.
+export RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__
+run build-and-clippy cargo build --quiet -j"$jobs" --workspace --all-targets
 export FAILSKETCH=$PWD/target/debug/failsketch
 run tests cargo test -j"$jobs" --workspace --no-fail-fast -- --test-threads "$jobs"
 [ ! -x fuzz/run.sh ] || run fuzzing fuzz/run.sh "${FUZZ_SECONDS:-15}"
