@@ -155,6 +155,18 @@ impl Browser {
         }
     }
 
+    /// Has the pointer rest on the first element of a selector.
+    ///
+    /// # Panics
+    ///
+    /// When there is none.
+    pub fn hover(&self, selector: &str) {
+        let found = self.call("/element", &json!({"using": "css selector", "value": selector}));
+        let step = json!({"type": "pointerMove", "duration": 0, "x": 0, "y": 0, "origin": found});
+        let pointer = json!({"type": "pointer", "id": "mouse", "actions": [step]});
+        self.call("/actions", &json!({"actions": [pointer]}));
+    }
+
     /// Presses keys, one after the other.
     pub fn keys(&self, keys: &str) {
         let press = |key: char| {

@@ -105,6 +105,42 @@ fn opens_and_follows(browser: &Browser) {
     browser.keys("p");
     browser.wait(&format!("{rows}.every((row) => row.getClientRects().length)"));
     browser.keys(key::ESCAPE);
+    follows_threads_and_variables(browser);
+}
+
+/// By the pointer for as long as it is there, by a key or a click until it is taken back.
+fn follows_threads_and_variables(browser: &Browser) {
+    let only = |of: &str| {
+        browser.wait(&format!(
+            "(() => {{ const rows = [...document.querySelectorAll('.lanes tr[data-t]')]; const on = rows.filter((row) => row.classList.contains('on')); \
+             return on.length > 0 && on.length < rows.length && rows.every((row) => row.classList.contains('on') === ({of})); }})()"
+        ));
+    };
+    let nobody = || browser.wait("!document.querySelector('.lanes tr.on')");
+    let _ = browser.run("document.activeElement.blur()");
+    browser.hover(".lanes th [data-k=t][data-i='0']");
+    only("row.dataset.t === '0'");
+    browser.hover("h1");
+    nobody();
+    browser.hover(".lanes tr[data-v] .v .follow");
+    let variable = browser.text("return document.querySelector('.lanes tr[data-v]').dataset.v");
+    only(&format!("row.dataset.v === '{variable}'"));
+    browser.hover("h1");
+    nobody();
+    // Whatever the pointer rests on meanwhile.
+    browser.keys("a");
+    browser.keys("F");
+    let followed = browser.text("return document.querySelector('.now').innerText");
+    assert!(followed.starts_with("following "), "{followed}");
+    browser.hover(".lanes tr[data-v] .v .follow");
+    only("row.dataset.t === document.activeElement.dataset.t");
+    browser.keys("F");
+    browser.hover("h1");
+    browser.wait("!document.querySelector('.now').innerText");
+    browser.keys("f");
+    only("row.dataset.v === document.activeElement.dataset.v");
+    browser.keys(key::ESCAPE);
+    nobody();
 }
 
 fn sorts(browser: &Browser) {
