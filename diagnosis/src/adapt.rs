@@ -7,7 +7,7 @@
 //! back. Neither does, of threads that wait for locks, what is no deadlock: that a lock was taken before somebody else
 //! wanted it is how every deadlock begins. After [`PATIENCE`] recurrences what there is has to do, once successful runs
 //! have tracked as much; after [`MOST_PATIENCE`] if it only restates the failure. An explanation that stands after so
-//! many waits for the successful runs that could refute it, and needs no more failing ones; neither does a search that
+//! many waits for the successful runs that could refute it, and needs no more failing ones; neither does a value or a branch that would do, nor a search that
 //! has hardly any successful runs to compare with. One beside which a longer pattern is open, because no successful run
 //! got to its last access, waits for more of them, and from the start.
 //!
@@ -312,8 +312,14 @@ impl Adapt {
             let often = with >= RECURRENCES && run.open.is_some() || with > 1 && !patient;
             best.explains && best.counts.separate() && often
         };
+        // Nor do failing runs tell more where a search would be over, had successful ones tracked as much as they.
+        let told = |best: &Ranked| {
+            let often = best.counts.failing_with > 1 && best.counts.separate();
+            often && best.says_something() && (run.alone || run.watched) && !self.shared
+        };
         let compared = self.all_successes >= FEW_SUCCESSES;
-        self.waits = run.ranked.first().is_some_and(stands) || !patient && !compared;
+        let best = run.ranked.first();
+        self.waits = best.is_some_and(stands) || !patient && (!compared || best.is_some_and(told));
         // What was tracked last is compared first, before there is more of it.
         let recurred = self.recurrences.runs() > before.runs();
         if recurred && !whole && (patient || tracked) {

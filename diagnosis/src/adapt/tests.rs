@@ -381,3 +381,34 @@ fn it_goes_on_for_a_few_successes_if_there_are_any() {
     }
     assert_eq!(late.ended(succeeded), Next::Stop(Stop::Enough));
 }
+
+#[test]
+fn a_branch_or_a_value_waits_for_successes_that_tracked_as_much_without_more_failures() {
+    let mut lab = Lab::new(&[('m', "main")], &[("p", Shape::Pointer)]);
+    let (good, bad) = (
+        lab.success("m:R1=5 m:R2=5"),
+        lab.failure("m:R1=0 m:R2=5", 'm', &[2]),
+    );
+    let ranked = rankings(&mut lab, &good, &bad, 5);
+    assert!(!ranked[4][0].explains && ranked[4][0].says_something());
+    let mut adapt = Adapt::new(FIRST, 12);
+    let ends = |adapt: &mut Adapt, failed, ranked| {
+        adapt.ended(Ended {
+            alone: true,
+            ..ended(failed, ranked, None)
+        })
+    };
+    for (turn, ranked) in ranked.iter().take(5).enumerate() {
+        for _ in turn..4 {
+            ends(&mut adapt, false, &[]);
+        }
+        assert_eq!(adapt.spares(Part::WHOLE, true), None);
+        assert!(matches!(ends(&mut adapt, true, ranked), Next::Track(_)));
+    }
+    for _ in 0..3 {
+        assert!(matches!(adapt.spares(Part::WHOLE, true), Some(Next::Track(_))));
+    }
+    assert!(matches!(ends(&mut adapt, false, &ranked[4]), Next::Track(_)));
+    assert_eq!(ends(&mut adapt, false, &ranked[4]), Next::Stop(Stop::Enough));
+    assert_eq!(adapt.recurrences(), 5);
+}

@@ -26,30 +26,31 @@ impl<'a, F: Found> Instead<'a, F> {
     }
 }
 
-/// The last accesses of the failing statement. A compiler may have it use what was read for a statement before: where it has none,
-/// the failing thread's last access is meant, if that is in the same function.
+/// The failing thread's last access to each location, if it is one of the failing statement. A compiler may have that use what was
+/// read for a statement before: where there is none, the thread's last access is meant, if that is in the same function.
 fn died_of(catalogue: &Catalogue, run: &Run, failed: &Failed) -> Vec<usize> {
     let function = |statement: StatementId| {
         let info = catalogue.statements.get(statement.0 as usize);
         info.map(|info| &info.function)
     };
-    let mut at_the_statement = BTreeMap::new();
-    let mut last = None;
+    let mut last_to = BTreeMap::new();
     for (at, event) in run.events.iter().enumerate() {
         if let What::Access(access) = event.what
             && Some(event.thread) == failed.thread
         {
-            last = Some((at, event.statement));
-            if event.statement == failed.statement {
-                at_the_statement.insert(access.location, at);
-            }
+            last_to.insert(access.location, (at, event.statement));
         }
     }
-    if at_the_statement.is_empty() {
-        let near = last.filter(|(_, statement)| function(*statement) == function(failed.statement));
-        return near.into_iter().map(|(at, _)| at).collect();
+    let own = last_to
+        .values()
+        .filter(|(_, statement)| *statement == failed.statement);
+    let own: Vec<usize> = own.map(|(at, _)| *at).collect();
+    if !own.is_empty() {
+        return own;
     }
-    at_the_statement.into_values().collect()
+    let last = last_to.into_values().max();
+    let near = last.filter(|(_, statement)| function(*statement) == function(failed.statement));
+    near.into_iter().map(|(at, _)| at).collect()
 }
 
 impl<F: Found> Found for Instead<'_, F> {
@@ -116,7 +117,7 @@ mod tests {
     #[test]
     fn a_bug_that_fails_in_two_places_is_explained_once() {
         let by_its_own = "m:W51=5 a:R82=5 m:R61=5 m:W62=0 a:R91=0";
-        let by_what_was_read_before = "m:W51=5 a:R82=5 m:R61=5 m:W62=0 a:R84=0";
+        let by_what_was_read_before = "m:W51=5 a:R82=5 a:R91=5 a:R82=5 m:R61=5 m:W62=0 a:R84=0";
         for elsewhere in [by_its_own, by_what_was_read_before] {
             assert_eq!(first(elsewhere, 2), ("WR 62 82".to_owned(), 5), "{elsewhere}");
         }
