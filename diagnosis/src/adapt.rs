@@ -7,7 +7,8 @@
 //! back. Neither does, of threads that wait for locks, what is no deadlock: that a lock was taken before somebody else
 //! wanted it is how every deadlock begins. After [`PATIENCE`] recurrences what there is has to do, once successful runs
 //! have tracked as much; after [`MOST_PATIENCE`] if it only restates the failure. An explanation that stands after so
-//! many waits for the successful runs that could refute it, and needs no more failing ones; neither does a value or a branch that would do, nor a search that
+//! many waits for the successful runs that could refute it, and needs no more failing ones; neither does a value or a branch that
+//! would do, nor a search that
 //! has hardly any successful runs to compare with. One beside which a longer pattern is open, because no successful run
 //! got to its last access, waits for more of them, and from the start.
 //!
