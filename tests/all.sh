@@ -49,8 +49,8 @@ run formatting cargo fmt --all --check
 run zoo-facts make -s -C tests/zoo check
 run zoo-build make -s -C tests/zoo -j"$jobs"
 run zoo-code make -s -C tests/zoo code
-# Everything in one build, by the compiler that is clippy as well: what `cargo clippy` alone would take for looking at the
-# dependencies is three minutes. A warning is an error, as with `make lint`.
+# Everything in one build, by the compiler that is clippy as well: `cargo clippy` alone would take minutes to look at the
+# dependencies again. A warning is an error, as with `make lint`.
 export RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__
 run build-and-clippy cargo build --quiet -j"$jobs" --workspace --all-targets
 export FAILSKETCH=$PWD/target/debug/failsketch

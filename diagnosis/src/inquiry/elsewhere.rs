@@ -52,7 +52,12 @@ impl Elsewhere {
         let first = shown.map(|_| format!("the same bug was first seen elsewhere: {first}"));
         let others = self.0.iter().filter(|(_, place)| !is_shown(place));
         let others = others.map(|(signature, Place { runs, .. })| {
-            format!("the same bug showed elsewhere in {runs} of the failing runs: {signature}")
+            // Where the sketch is headed by the first failure, they are among those that it counts (`predictor::instead`).
+            let counted = match shown {
+                Some(_) => "",
+                None => ", where what they died of is counted as the failing statement's access",
+            };
+            format!("the same bug showed elsewhere in {runs} of the failing runs{counted}: {signature}")
         });
         first.into_iter().chain(others).collect()
     }

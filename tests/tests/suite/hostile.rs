@@ -179,7 +179,7 @@ impl Attacked {
     async fn drawn_bug(&self) -> Bug {
         const QUIET: Duration = Duration::from_millis(500);
         let mut known = self.bug().await;
-        loop {
+        for _ in 0..100 {
             tokio::time::sleep(QUIET).await;
             let bug = self.bug().await;
             if bug.revision > 0 && bug == known {
@@ -187,6 +187,7 @@ impl Attacked {
             }
             known = bug;
         }
+        panic!("the server goes on drawing: {known:?}");
     }
 
     fn peak_memory(&self) -> u64 {

@@ -108,7 +108,7 @@ fn opens_and_follows(browser: &Browser) {
     follows_threads_and_variables(browser);
 }
 
-/// By the pointer for as long as it is there, by a key or a click until it is taken back.
+/// By the pointer for as long as it is there, by a key until it is taken back.
 fn follows_threads_and_variables(browser: &Browser) {
     let only = |of: &str| {
         browser.wait(&format!(
