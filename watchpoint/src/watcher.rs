@@ -240,6 +240,8 @@ pub enum Report {
     /// A probe that stands on the instruction which just ran. It is an access if the instruction says so: the
     /// watch was set after it, or its own report was merged with the probe's.
     Probe,
+    /// None: the thread dies of the instruction that it is at. What that read before it failed, nobody else tells.
+    Died,
 }
 
 /// A trap as the kernel reported it.

@@ -73,6 +73,12 @@ pub(super) fn far<'a>(trap: &Trap<'_>, code: &dyn CodeMap<'a>) -> Vec<Candidate>
     found
 }
 
+/// The instruction that a thread is at.
+pub(super) fn here<'a>(trap: &Trap<'_>, code: &dyn CodeMap<'a>) -> Option<Candidate> {
+    let (file, bias) = code.code_at(trap.pc())?;
+    Place::at(file, bias, trap.pc())?.candidate()
+}
+
 /// An instruction of a known function.
 struct Place {
     flow: Arc<FlowGraph>,

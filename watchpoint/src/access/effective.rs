@@ -41,7 +41,7 @@ pub(super) fn reaches(instruction: &Instruction, bias: u64, trap: &Trap<'_>) -> 
         .collect()
 }
 
-/// What registers held before an instruction that has run.
+/// What registers held before an instruction that has run, or has not come to its end.
 struct Before<'i> {
     instruction: &'i Instruction,
     trap: &'i Trap<'i>,
@@ -97,6 +97,9 @@ impl Before<'_> {
     /// A register's value before the instruction; `None` when it was overwritten for good.
     fn register(&self, register: Register) -> Option<u64> {
         let after = registers::read(self.trap.registers, register)?;
+        if self.trap.died {
+            return Some(after);
+        }
         let full = register.full_register();
         match (full, self.instruction.mnemonic()) {
             // rsp = rbp + 8, rbp = what was there.

@@ -29,7 +29,7 @@ pub trait CodeMap<'a> {
 /// What a trap reported, as far as the search for its instruction needs it.
 #[derive(Clone, Copy, Debug)]
 pub struct Trap<'t> {
-    /// The registers after the access.
+    /// The registers after the access, or before it where the instruction never ended.
     pub registers: &'t Registers,
     /// Whether `fs_base` and `gs_base` are among what is known.
     pub has_segment_bases: bool,
@@ -39,10 +39,12 @@ pub struct Trap<'t> {
     pub watched: RunAddr,
     /// All locations watched at that time.
     pub locations: &'t [Location],
+    /// The instruction has not run to its end, and is the one at the program counter.
+    pub died: bool,
 }
 
 impl Trap<'_> {
-    /// The instruction that runs next.
+    /// The instruction that runs next, or that the thread died of.
     #[must_use]
     pub fn pc(&self) -> RunAddr {
         RunAddr(self.registers.rip)
@@ -92,6 +94,10 @@ pub struct Accessor {
 /// The instructions that can have made the access, best first; those after the first are just as likely.
 #[must_use]
 pub fn find<'a>(trap: &Trap<'_>, code: &dyn CodeMap<'a>) -> Vec<Accessor> {
+    if trap.died {
+        let it = candidates::here(trap, code).and_then(|candidate| judge(trap, candidate));
+        return it.into_iter().collect();
+    }
     let mut found: Vec<Accessor> = Vec::new();
     for candidate in candidates::near(trap, code) {
         found.extend(judge(trap, candidate));

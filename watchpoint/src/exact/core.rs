@@ -165,6 +165,14 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
         Ok(Resume::Suppress)
     }
 
+    /// A thread dies of the instruction that it is at: a division traps before the access that it made of its operand is reported.
+    pub(crate) fn died(&mut self, tracer: &Tracer<Kind>, tid: Tid) {
+        // A thread that is being killed cannot be looked into.
+        if let Ok(registers) = tracer.registers(tid) {
+            self.hit(tid, NOWHERE, Report::Died, monotonic_ns(), registers);
+        }
+    }
+
     /// The locations that an address belongs to, and where they are.
     fn watching(&self, at: RunAddr) -> Vec<(usize, Location)> {
         let inside = |place: &Location| place.addr <= at && at.0 - place.addr.0 < u64::from(place.len);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
 
-use failure::report::Report as FailureReport;
+use failure::report::{Report as FailureReport, Signal};
 use tracee::process::ModuleMap;
 use tracee::ptrace::{End, Launched, Resume, SigInfo, Stop, Tracer};
 use tracee::run::{Ended, Handled, TrackError, Tracker};
@@ -218,7 +218,7 @@ impl<O: Launchable> Tracker for Rider<O> {
 
     /// Accesses whose stop was not told yet: the threads are killed before it could be. Without them every run that
     /// fails while others touch what is watched would be incomplete.
-    fn failing(&mut self, tracer: &mut Tracer<Launched>, _report: &FailureReport) -> Result<(), TrackError> {
+    fn failing(&mut self, tracer: &mut Tracer<Launched>, report: &FailureReport) -> Result<(), TrackError> {
         self.failed = true;
         let Some(core) = &mut self.core else {
             return Ok(());
@@ -226,6 +226,9 @@ impl<O: Launchable> Tracker for Rider<O> {
         let told = tracer.undelivered();
         for (tid, info) in told.iter().filter(|(_, info)| info.perf().is_some()) {
             core.signal(tracer, *tid, info)?;
+        }
+        if let Some(tid) = dies_of_a_number(report) {
+            core.died(tracer, tid);
         }
         core.wake();
         Ok(())
@@ -244,6 +247,15 @@ impl<O: Launchable> Tracker for Rider<O> {
         };
         let _unread = self.sender.send(vec![Event::Ended(end)]);
     }
+}
+
+/// The thread that failed, if it did by what it read and not by where: the access that a division makes is not reported where it traps, while
+/// one that leads nowhere is none.
+fn dies_of_a_number(report: &FailureReport) -> Option<Tid> {
+    const SIGFPE: Signal = Signal(8);
+    let thread = report.threads.get(report.failing);
+    let thread = thread.filter(|_| report.signal == Some(SIGFPE));
+    Some(Tid(u32::try_from(thread?.id?).ok()?))
 }
 
 impl Passenger {

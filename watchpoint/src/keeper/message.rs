@@ -284,6 +284,7 @@ fn put_hit(out: &mut Out, hit: &RawHit) {
         Report::Watch => 0,
         Report::Late => 1,
         Report::Probe => 2,
+        Report::Died => 3,
     });
     out.option(hit.stack_top, Out::word);
     out.word(hit.memory.len() as u64);
@@ -316,6 +317,7 @@ fn take_hit(bytes: &mut In<'_>) -> Option<RawHit> {
             0 => Report::Watch,
             1 => Report::Late,
             2 => Report::Probe,
+            3 => Report::Died,
             _ => return None,
         },
         stack_top: bytes.option(In::word)?,

@@ -70,6 +70,7 @@ impl Decoder {
             stack_top: raw.stack_top,
             watched: raw.watched,
             locations: &places,
+            died: raw.report == Report::Died,
         };
         let moment = Moment {
             registers: &raw.registers,
@@ -81,17 +82,17 @@ impl Decoder {
         }
         let mut found = match raw.report {
             Report::Late => Vec::new(),
-            Report::Watch | Report::Probe => access::find(&trap, code),
+            Report::Watch | Report::Probe | Report::Died => access::find(&trap, code),
         };
         if found.is_empty() && code.code_at(trap.pc()).is_none() {
             found = self.at_probes(&trap, code);
         }
-        if raw.report == Report::Probe {
+        if matches!(raw.report, Report::Probe | Report::Died) {
             found.retain(|accessor| accessor.certainty == Certainty::Certain);
         }
         let Some((first, others)) = found.split_first() else {
             return match raw.report {
-                Report::Probe => Vec::new(),
+                Report::Probe | Report::Died => Vec::new(),
                 Report::Watch | Report::Late => self.unexplained(raw, &known, &moment),
             };
         };

@@ -70,3 +70,27 @@ fn one_run(mode: Mode) {
     assert_eq!(hits[1].tid, hits[3].tid);
     assert_eq!(summary.lost, 0);
 }
+
+/// A division traps before the access to its operand is reported.
+#[test]
+fn what_a_thread_read_that_dies_of_a_division() {
+    if !can_watch() {
+        return;
+    }
+    for mode in [Mode::Exact, Mode::Observe, Mode::Compat] {
+        let program = Program::compile("divides.c", "-O0");
+        let locations = [program.global("divisor", 4, Trigger::ReadWrite)];
+        let (hits, summary, outcome) = ride(&program, &locations, mode);
+        assert!(matches!(outcome.ended, Ended::Killed { signal, .. } if signal.0 == 8));
+        let shown: Vec<(String, Option<u64>)> = hits
+            .iter()
+            .map(|hit| {
+                let access = hit.access.map(|access| access.to_string()).unwrap_or_default();
+                (access, hit.value.map(|value| value.bits))
+            })
+            .collect();
+        let want = ["W", "R"].map(|access| (access.to_owned(), Some(0)));
+        assert_eq!(shown, want, "{mode:?}");
+        assert_eq!(summary.lost, 0);
+    }
+}

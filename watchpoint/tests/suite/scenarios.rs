@@ -244,7 +244,8 @@ fn found(scenario: &Scenario<'_>, names: &Names<'_>, code: &Loaded<'_>) -> Vec<R
         named.map(|(_, value)| *value)
     };
     let mut registers = registers(facts("regs").next().unwrap_or_default(), names);
-    registers.rip = names.resolve("next");
+    let died = facts("died").next().map(|at| names.resolve(at));
+    registers.rip = died.unwrap_or_else(|| names.resolve("next"));
     let locations: Vec<Location> = facts("watch").map(|words| location(words, names)).collect();
     let memory: Vec<Snapshot> = facts("memory").map(|words| snapshot(words, names)).collect();
     let stack_top = facts("stack").next().map(|word| names.resolve(word));
@@ -254,6 +255,7 @@ fn found(scenario: &Scenario<'_>, names: &Names<'_>, code: &Loaded<'_>) -> Vec<R
         stack_top,
         watched: locations[0].addr,
         locations: &locations,
+        died: died.is_some(),
     };
     let moment = Moment {
         registers: &registers,
