@@ -5,6 +5,7 @@
 
 pub mod before;
 pub mod cfg;
+pub mod checks;
 pub mod control;
 pub mod dependence;
 pub mod dominance;

@@ -41,6 +41,17 @@ pub fn loads(failure: &Failure, program: &Program<'_>) -> Vec<Pc> {
     way.loads
 }
 
+/// Those of them that are calls: what each returned, nobody who watches memory sees.
+#[must_use]
+pub fn results(failure: &Failure, program: &Program<'_>) -> Vec<Pc> {
+    let is_call = |pc: &Pc| {
+        let view = program.module(pc.module).zip(program.function_at(*pc));
+        let view = view.map(|(module, function)| FunctionView::new(module, function));
+        view.is_some_and(|view| view.flow.at(pc.addr).is_some_and(|at| view.is_call(at)))
+    };
+    loads(failure, program).into_iter().filter(is_call).collect()
+}
+
 struct Way<'w, 'a> {
     program: &'w Program<'a>,
     loads: Vec<Pc>,
@@ -81,9 +92,34 @@ impl<'w, 'a> Way<'w, 'a> {
         depth: usize,
     ) {
         let Some(depth) = depth.checked_sub(1) else { return };
-        let Some(Value::Sum(base, _)) = view.state_before(at).map(|state| state.get(register)) else {
+        let Some(value) = view.state_before(at).map(|state| state.get(register)) else {
             return;
         };
+        // What a loop advances, and what two ways leave in one variable, is made of what it began with; a variable that somebody else could
+        // have changed most likely holds what was put there.
+        let likely = match value {
+            Value::Sum(Base::Joined(..), _) => true,
+            Value::Sum(Base::Made(made, _), _) => view.is_move(made),
+            _ => false,
+        };
+        let values = match likely {
+            true => view.likely_values(at, register),
+            false => vec![value],
+        };
+        for value in values {
+            self.made_of(view, value, callers, depth);
+        }
+    }
+
+    /// Goes back from a value.
+    fn made_of(
+        &mut self,
+        view: &FunctionView<'_, '_>,
+        value: Value,
+        callers: &[ResolvedFrame],
+        depth: usize,
+    ) {
+        let Value::Sum(base, _) = value else { return };
         match base {
             Base::Entry(passed) if Gpr::ARGUMENTS.contains(&passed) => {
                 if let [caller, callers @ ..] = callers

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic};
 use program::code::{BlockId, Exit, FlowGraph, InstrIx, Target};
 use program::source::VarLocation;
-use program::values::{Gpr, PlacedAccess, State, Values};
+use program::values::{Gpr, PlacedAccess, State, Value, Values};
 use program::{FunctionRef, LinkAddr, LinkRange, Module, Pc};
 
 use crate::cfg::{Cfg, of_flow};
@@ -121,6 +121,16 @@ impl<'p, 'a> FunctionView<'p, 'a> {
     pub fn state_before(&self, ix: InstrIx) -> Option<State> {
         self.values
             .before(&self.flow, ix, &|slot| self.module.constant_pointer(slot))
+    }
+
+    /// What a register most likely holds before an instruction, one value for each way there.
+    #[must_use]
+    pub fn likely_values(&self, before: InstrIx, register: Gpr) -> Vec<Value> {
+        let constants = |slot| self.module.constant_pointer(slot);
+        let makers = self
+            .values
+            .likely_makers(&self.flow, before, register, &constants);
+        makers.into_iter().map(|maker| maker.value).collect()
     }
 
     /// Whether an instruction is a call.

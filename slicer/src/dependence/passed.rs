@@ -18,8 +18,8 @@ use crate::view::FunctionView;
 
 /// Instructions of a library function that is looked into.
 const MOST_INSTRUCTIONS: usize = 600;
-/// Library functions inside one another: `Mutex::lock` is four of them deep.
-const DEEPEST: usize = 6;
+/// Library functions inside one another: `Mutex::lock` is four of them deep, `unique_ptr::operator->` seven.
+const DEEPEST: usize = 10;
 /// Pieces of memory that a function may access through its arguments: one that does more is no access, but work.
 const MOST_PIECES: usize = 8;
 /// The bytes of a lock that taking it changes first, in every C library that there is for Linux.

@@ -5,7 +5,7 @@ use program::code::{InstrIx, Target};
 use program::values::{Base, Gpr, Place};
 
 use super::context::Site;
-use super::queue::Point;
+use super::queue::{Point, Task};
 use super::{Here, Slice, Why};
 use crate::dependence::effects::RegisterSet;
 use crate::dependence::location::Location;
@@ -183,7 +183,13 @@ impl<'p, 'a> Slice<'p, 'a> {
             })
     }
 
-    fn want_at_returns(&mut self, here: Here, call: Point, callee: FunctionRef, location: Location) {
+    pub(super) fn want_at_returns(
+        &mut self,
+        here: Here,
+        call: Point,
+        callee: FunctionRef,
+        location: Location,
+    ) {
         let site = Site {
             function: call.function,
             call: call.ix,
@@ -243,7 +249,12 @@ impl<'p, 'a> Slice<'p, 'a> {
                     && !self.contexts.passes_through(point.context, callee)
                 {
                     self.push_visit(here, view, point, Role::Executed, Why::Data);
-                    self.want_at_returns(here, point, callee, inside);
+                    // What hands one structure to everything that it calls would be followed along every way through all of it,
+                    // and those are as many as there are ways: a call further is a step further.
+                    match here.lent {
+                        true => self.push_later(here, Task::Lent(point, callee, inside), Why::Data),
+                        false => self.want_at_returns(Here { lent: true, ..here }, point, callee, inside),
+                    }
                 }
             }
             Callee::Library(name) => {
@@ -265,6 +276,16 @@ impl<'p, 'a> Slice<'p, 'a> {
     /// Whether a function writes (or lends further) bytes behind one of its arguments. Where it is left by a call, whoever
     /// is called does; `calls` is how far that is followed.
     fn writes_back(&mut self, callee: FunctionRef, location: Location, calls: u32) -> bool {
+        let question = (callee, location, calls);
+        if let Some(&known) = self.writes_back.get(&question) {
+            return known;
+        }
+        let writes = self.may_write_back(callee, location, calls);
+        self.writes_back.insert(question, writes);
+        writes
+    }
+
+    fn may_write_back(&mut self, callee: FunctionRef, location: Location, calls: u32) -> bool {
         let Some(inner) = self.view(callee) else {
             return false;
         };

@@ -77,6 +77,10 @@ pub struct Slice<'p, 'a> {
     queue: Queue,
     done: HashSet<Task>,
     wanted: HashSet<(Point, Location)>,
+    /// In how many contexts a function was entered for what it wrote behind a pointer that its caller was lent as well.
+    lent: HashMap<(FunctionRef, Location), u32>,
+    /// Which functions write behind a pointer that they get, as far as they are followed.
+    writes_back: HashMap<(FunctionRef, Location, u32), bool>,
     numbers: HashMap<StatementKey, u32>,
     /// The instructions of each emitted statement that the slice went through.
     instructions: Vec<Vec<(FunctionRef, InstrIx)>>,
@@ -96,6 +100,8 @@ struct Here {
     /// The statement only moves a value within the frame: what made the value is no further away. Optimised
     /// code has few such statements, unoptimised code is full of them; distances should not tell the two apart.
     moving: bool,
+    /// In a function that got a pointer to what is wanted.
+    lent: bool,
 }
 
 impl Here {
@@ -106,6 +112,7 @@ impl Here {
             from,
             paid: None,
             moving: queued.moving,
+            lent: false,
         }
     }
 }
@@ -124,6 +131,8 @@ impl<'p, 'a> Slice<'p, 'a> {
             queue: Queue::default(),
             done: HashSet::new(),
             wanted: HashSet::new(),
+            lent: HashMap::new(),
+            writes_back: HashMap::new(),
             numbers: HashMap::new(),
             instructions: Vec::new(),
             creations: HashSet::new(),

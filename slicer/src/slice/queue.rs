@@ -27,6 +27,9 @@ pub(super) enum Task {
     Visit(Point, Role),
     /// A call's result is in the slice.
     Result(Point, Location),
+    /// A call, made by a function that was itself followed for what it wrote, of one that may write a location: what lies behind a
+    /// pointer that it got.
+    Lent(Point, FunctionRef, Location),
     /// A function's execution depends on its call sites.
     Called(FunctionRef, Context),
     /// What a location held at function entry: an argument.

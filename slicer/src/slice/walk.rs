@@ -12,6 +12,9 @@ use crate::dependence::reaching::{Definition, reaching};
 use crate::dependence::uses::{Role, uses};
 use crate::view::FunctionView;
 
+/// Contexts in which a function is followed that got a pointer through another one.
+const MOST_CONTEXTS: u32 = 4;
+
 impl<'p, 'a> Slice<'p, 'a> {
     /// Works on one task; gives the statement that it added to the slice, if any.
     pub(super) fn work_on(&mut self, queued: &Queued) -> Option<SliceStatement> {
@@ -19,6 +22,14 @@ impl<'p, 'a> Slice<'p, 'a> {
         match queued.task {
             Task::Visit(point, role) => self.visit(queued, point, role),
             Task::Result(point, location) => self.visit_result(queued, point, location),
+            Task::Lent(call, callee, location) => {
+                let entered = self.lent.entry((callee, location)).or_default();
+                *entered += 1;
+                if *entered <= MOST_CONTEXTS {
+                    self.want_at_returns(here, call, callee, location);
+                }
+                None
+            }
             Task::Called(function, context) => {
                 self.find_calls(here, function, context);
                 None

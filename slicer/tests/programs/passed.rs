@@ -21,6 +21,15 @@ __attribute__((noinline)) void add() { guard.lock(); count++; guard.unlock(); }
 int main() { queue q{}; add(); return (int)(take(&q) + look(&q)); }
 "#;
 
+const SMART: &str = r#"
+#include <memory>
+struct loader { long received; };
+struct page { long size; std::unique_ptr<loader> owned; };
+__attribute__((noinline)) long follow(page *p) { return p->owned->received; }
+__attribute__((noinline)) long copy(page *p) { return (*p->owned).received; }
+int main() { page p{1, std::make_unique<loader>()}; return (int)(follow(&p) + copy(&p)); }
+"#;
+
 const RUST: &str = r#"
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -61,6 +70,22 @@ fn passed(
         }
     }
     found
+}
+
+#[test]
+fn a_smart_pointer_is_read_by_whoever_follows_it() {
+    for of in ["follow", "copy"] {
+        let found = passed("smart", Language::Cpp, SMART, of, false);
+        let [(passed, Some(site))] = &found[..] else {
+            panic!("{of}: {found:?}");
+        };
+        assert_eq!(
+            (passed.argument, passed.offset, passed.width, passed.kind),
+            (Gpr::RDI, 0, 8, AccessKind::Read),
+            "{of}"
+        );
+        assert_eq!(site.kind, AccessKind::Read);
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod blocked;
 
 use failure::frames::RuntimeRole;
 use failure::{Failure, FrameOrigin, Kind, Position, ResolvedFrame, ResolvedThread, Signal};
+use iced_x86::FlowControl;
 use program::{Pc, Program};
 
 use crate::dependence::uses::Role;
@@ -139,6 +140,11 @@ fn starts_in(program: &Program<'_>, thread: &ResolvedThread, frame: usize, role:
         return Vec::new();
     };
     if !failing.line_only || failing.position == Position::Return {
+        let role = match role {
+            // Whom it led to, nobody wrote down: `__cxa_pure_virtual` runs because of what the table's pointer was.
+            Role::Executed if is_indirect_call(program, pc) => Role::Address,
+            role => role,
+        };
         return vec![Start { pc, role, callers }];
     }
     let starts = Criterion::ranges(program, &line_around(program, pc)).starts;
@@ -149,6 +155,13 @@ fn starts_in(program: &Program<'_>, thread: &ResolvedThread, frame: usize, role:
             ..start
         })
         .collect()
+}
+
+fn is_indirect_call(program: &Program<'_>, pc: Pc) -> bool {
+    let flow = program.module(pc.module).zip(program.function_at(pc));
+    let flow = flow.map(|(module, function)| module.code().flow(function.function));
+    let instruction = flow.and_then(|flow| flow.instruction(flow.containing(pc.addr)?).copied());
+    instruction.is_some_and(|instruction| instruction.flow_control() == FlowControl::IndirectCall)
 }
 
 /// The return addresses of frames. One whose place is not known breaks the chain; callers beyond it are anybody.
