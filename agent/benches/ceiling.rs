@@ -98,6 +98,7 @@ fn plan(program: &Path) -> Plan {
         late: false,
         given_up: false,
         stores: false,
+        result: false,
         found: 0,
     };
     let spec = WatchSpec {

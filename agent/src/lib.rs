@@ -2,6 +2,7 @@
 //!
 //! - [`tracked`]: one run of a program that we start, with its accesses and its outcome
 //! - `allocations`: where the memory comes from that they touch
+//! - `results`: what the calls return that handed on the pointer of a crash
 //! - `stacks`: whose threads they are, and on whose behalf a library touches watched memory
 //! - [`daemon`]: runs or watches programs as the server says, and reports
 //! - [`link`]: the connection to the server
@@ -16,6 +17,7 @@ pub mod daemon;
 mod durable;
 pub mod link;
 pub mod privacy;
+mod results;
 mod snapshot;
 pub mod spool;
 mod stacks;

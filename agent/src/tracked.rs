@@ -8,7 +8,7 @@ use diagnosis::record::{
     FlowRecord, HitRecord, ModuleRecord, RunEnd, RunRecord, ThreadRecord, WatchedRecord,
 };
 use diagnosis::run::AccessKind;
-use diagnosis::tracking::{Allocator, LibraryCode};
+use diagnosis::tracking::{Allocator, LibraryCode, ResultProbe};
 use program::{Pc, RunAddr};
 use pt_driver_client::recorder::Recorder;
 use slicer::plan::PcRange;
@@ -22,6 +22,7 @@ use watchpoint::session::Session;
 use watchpoint::{Hit, Mode, Summary, WatchError, WatchSpec, WatchedSpan};
 
 use crate::allocations::Allocations;
+use crate::results::Results;
 use crate::stacks::{Stacks, Unwound};
 
 /// How long the reader of hits sleeps at most before it looks whether the run is over.
@@ -54,6 +55,8 @@ pub struct Tracking {
     pub library: Vec<LibraryCode>,
     /// The functions whose results are noted, to know where memory comes from.
     pub allocators: Vec<Allocator>,
+    /// The calls whose results are noted.
+    pub results: Vec<ResultProbe>,
     /// Who records control flow, in which code.
     pub flow: Option<FlowTracking>,
 }
@@ -78,6 +81,7 @@ impl Default for Tracking {
             planned: 0,
             library: Vec::new(),
             allocators: Vec::new(),
+            results: Vec::new(),
             flow: None,
         }
     }
@@ -132,13 +136,19 @@ pub fn track_with(
 ) -> Result<Tracked, TrackError> {
     let mut flow = tracking.flow.take();
     let mut stacks = Stacks::new(options.modules, std::mem::take(&mut tracking.library));
+    let asked = std::mem::take(&mut tracking.results);
+    let mut results = (!asked.is_empty()).then(|| Results::new(asked));
     if tracking.locations.is_empty() {
         let mut trackers: Vec<&mut dyn Tracker> = vec![companion, &mut stacks];
+        trackers.extend(results.as_mut().map(|it| it as &mut dyn Tracker));
         trackers.extend(flow.as_mut().map(|flow| &mut *flow.recorder as &mut dyn Tracker));
         let outcome = run(launch, options, &mut trackers)?;
         let stacks = stacks.finish();
         let mut record = record(&outcome, &stacks, &tracking, Vec::new(), None);
         record.flow = flow.map(|flow| flow.finish(&outcome));
+        if let Some(results) = results {
+            results.finish(&mut record, outcome.failed_at_ns);
+        }
         return Ok(Tracked { outcome, record });
     }
     let specs: Vec<WatchSpec> = tracking.locations.iter().map(|(_, spec)| spec.clone()).collect();
@@ -147,10 +157,12 @@ pub fn track_with(
     let mut allocations = (!asked.is_empty()).then(|| Allocations::new(asked));
     // The run blocks when nobody reads its hits: they are read here while it goes on there.
     let (outcome, hits, summary, modules) = thread::scope(|scope| {
-        let (stacks, flow, allocations) = (&mut stacks, &mut flow, &mut allocations);
+        let (stacks, flow) = (&mut stacks, &mut flow);
+        let (allocations, results) = (&mut allocations, &mut results);
         let running = scope.spawn(move || {
             let mut trackers: Vec<&mut dyn Tracker> = vec![companion, stacks, &mut *rider];
             trackers.extend(allocations.as_mut().map(|it| it as &mut dyn Tracker));
+            trackers.extend(results.as_mut().map(|it| it as &mut dyn Tracker));
             trackers.extend(flow.as_mut().map(|flow| &mut *flow.recorder as &mut dyn Tracker));
             run(launch, options, &mut trackers)
             // The rider is dropped here, so that the reader learns of a run that never started.
@@ -173,6 +185,9 @@ pub fn track_with(
         .map(|(allocations, map)| allocations.finish(&record.hits, map, options.modules));
     if record.modules.is_empty() {
         record.modules = modules.as_ref().map(mapped).unwrap_or_default();
+    }
+    if let Some(results) = results {
+        results.finish(&mut record, outcome.failed_at_ns);
     }
     Ok(Tracked { outcome, record })
 }

@@ -256,6 +256,8 @@ impl Adapt {
             (Some(Open::Reverse), false) => SUCCESSES_TO_REVERSE,
             (None, false) => LEAST_SUCCESSES,
         };
+        // Where threads could get in each other's way, what two runs met is most often those runs' own.
+        let shown = |best: &Ranked| best.explains || run.alone || best.counts.failing_with >= RECURRENCES;
         let known = |best: &&Ranked| {
             // What is as frequent in successful runs is not said.
             if !best.counts.separate() {
@@ -272,7 +274,7 @@ impl Adapt {
                 false => {
                     // Two runs are too few to refute anything, however many failed.
                     let convinces = successful >= FEW_SUCCESSES.runs() && best.counts.convince();
-                    successful >= least || run.open.is_none() && !self.shared && convinces
+                    shown(best) && (successful >= least || run.open.is_none() && !self.shared && convinces)
                 }
             }
         };
@@ -315,7 +317,7 @@ impl Adapt {
         };
         // Nor do failing runs tell more where a search would be over, had successful ones tracked as much as they.
         let told = |best: &Ranked| {
-            let often = best.counts.failing_with > 1 && best.counts.separate();
+            let often = best.counts.failing_with > 1 && best.counts.separate() && shown(best);
             often && best.says_something() && (run.alone || run.watched) && !self.shared
         };
         let compared = self.all_successes >= FEW_SUCCESSES;

@@ -2,6 +2,7 @@
 
 mod elsewhere;
 mod files;
+mod unseen;
 mod verdict;
 
 use std::collections::BTreeSet;
@@ -26,6 +27,7 @@ use crate::supplied::supplied;
 use crate::tracking::shares::part;
 use crate::tracking::{Assignment, Promising, Tracking, Wanted};
 use elsewhere::Elsewhere;
+use unseen::unseen;
 use verdict::Verdict;
 
 /// Failing runs that are kept to be shown: a sketch shows one, the one that its best predictor describes.
@@ -274,9 +276,15 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         self.go_on(next);
     }
 
-    /// What the best explanation is about, and one that may be as good: it is watched in every run until it is known or refuted.
+    /// What the best explanation is about, and one that may be as good: it is watched in every run until it is known or refuted. Beside
+    /// what only says that it failed, that is one that fewer runs were able to show.
     fn promising(&self) -> Vec<Promising> {
-        let best = self.ranked.first().filter(|best| best.explains);
+        let restated = self.ranked.first().is_some_and(Ranked::restates);
+        let mut explaining = self.ranked.iter().filter(|ranked| ranked.explains);
+        let best = match restated {
+            true => explaining.find(|ranked| ranked.counts.successful_with == 0),
+            false => self.ranked.first().filter(|best| best.explains),
+        };
         let rival = best.and_then(|best| rival(best, &self.open));
         let rival = rival.filter(|_| !self.adapt.is_shared());
         best.into_iter().chain(rival).flat_map(accesses).collect()
@@ -295,21 +303,44 @@ impl<'p, 'a> Inquiry<'p, 'a> {
 
     /// What decides at the branch where failing runs part from successful ones: it is watched before what is nearer to the failure.
     fn deciding(&self) -> Vec<StatementId> {
-        let tested = self.parting().map(|branch| self.tracking.tested(branch));
-        tested.map_or_else(Vec::new, <[StatementId]>::to_vec)
+        let mut deciding = Vec::new();
+        for branch in self.partings() {
+            let tested = self.tracking.tested(branch).iter().copied();
+            let new: Vec<StatementId> = tested.filter(|tested| !deciding.contains(tested)).collect();
+            deciding.extend(new);
+        }
+        deciding
     }
 
-    /// The branch at which failing runs part from successful ones, where one tells as much as the best predictor does.
-    fn parting(&self) -> Option<BranchId> {
-        let best = self.ranked.first()?;
+    /// The branches at which failing runs part from successful ones, where some tell as much as the best predictor does: the best
+    /// one, and the one that came first. An error that was returned through many functions was tested in each of them, and what
+    /// all these tests follow from lies before the first.
+    fn partings(&self) -> Vec<BranchId> {
+        let Some(best) = self.ranked.first() else {
+            return Vec::new();
+        };
         let as_good = |ranked: &&Ranked| ranked.counts.compare_f(&best.counts).is_eq();
-        let mut ranked = self.ranked.iter().take_while(as_good);
-        ranked.find_map(|ranked| match ranked.predictor {
-            Predictor::Branch { branch, .. } if ranked.says_something() && ranked.counts.separate() => {
-                Some(branch)
-            }
-            _ => None,
-        })
+        let tells = |ranked: &&Ranked| ranked.says_something() && ranked.counts.separate();
+        let ranked = self.ranked.iter().take_while(as_good).filter(tells);
+        let branches: Vec<(BranchId, &Ranked)> = ranked
+            .filter_map(|ranked| match ranked.predictor {
+                Predictor::Branch { branch, .. } => Some((branch, ranked)),
+                _ => None,
+            })
+            .collect();
+        let earliest = branches
+            .iter()
+            .reduce(|first, other| match other.1.came_before(first.1) {
+                true => other,
+                false => first,
+            });
+        let mut partings: Vec<BranchId> = branches.first().map(|(branch, _)| *branch).into_iter().collect();
+        partings.extend(
+            earliest
+                .map(|(branch, _)| *branch)
+                .filter(|branch| !partings.contains(branch)),
+        );
+        partings
     }
 
     /// Takes in what a run showed.
@@ -362,9 +393,9 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         if let (Taken::FailedElsewhere(signature), Some(failure)) = (&taken, &failure) {
             self.elsewhere.keep(signature, failing, failure);
         }
-        let hang = failure.filter(|failure| failure.kind == Kind::Hang);
-        let locks = hang.as_ref().map(verdict::waiting_for_locks).unwrap_or_default();
-        if let (Some(hang), RunEnd::Failed(report)) = (&hang, &record.end) {
+        let hang = failure.as_ref().filter(|failure| failure.kind == Kind::Hang);
+        let locks = hang.map(verdict::waiting_for_locks).unwrap_or_default();
+        if let (Some(hang), RunEnd::Failed(report)) = (hang, &record.end) {
             self.tracking.learn_locks(report, hang);
             if matches!(taken, Taken::FailedElsewhere(_)) {
                 self.tracking.join_locks(hang, &mut self.catalogue);
@@ -388,6 +419,10 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             failed.polls = self.goes_round();
             failed.instead_of = (failed.statement != self.failing).then_some(self.failing);
         }
+        if let Some(failure) = &failure {
+            let unseen = unseen(&run, failure, self.program, &mut self.catalogue);
+            run.watched.retain(|location| !unseen.contains(location));
+        }
         if matches!(taken, Taken::FailedElsewhere(_)) {
             // It did not get to where the others failed: that something did not happen there says nothing.
             run.incomplete
@@ -405,7 +440,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         if let Some(branch) = self.best_branch() {
             self.tracking.look_for_tested(branch, &mut self.catalogue);
         }
-        if let Some(branch) = self.parting() {
+        for branch in self.partings() {
             self.tracking.look_for_tested(branch, &mut self.catalogue);
             self.track_tested(branch);
         }

@@ -125,6 +125,9 @@ pub struct WatchedRecord {
     /// may have been.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stores: bool,
+    /// It is no memory, but what the call at [`WatchedRecord::access`] returns: whoever had a probe there made hits of it, one a return.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub result: bool,
     /// In how many places it was found: for most of them a thread had to be stopped.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub found: u32,

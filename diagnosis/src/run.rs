@@ -46,6 +46,9 @@ pub struct Catalogue {
     pub locations: Vec<LocationInfo>,
     /// Branches that were traced in some run.
     pub branches: Vec<BranchInfo>,
+    /// Reads of which the first decides, by being zero or not, whether the second is made: a check and its use.
+    #[serde(default)]
+    pub guards: BTreeSet<(StatementId, StatementId)>,
 }
 
 /// A statement of the program.

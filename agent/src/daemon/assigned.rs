@@ -69,6 +69,7 @@ impl Assigned {
             planned: assignment.planned,
             library: assignment.library,
             allocators: assignment.allocators,
+            results: assignment.results,
             flow,
         }
     }
@@ -139,6 +140,7 @@ mod tests {
             late: false,
             given_up: false,
             stores: false,
+            result: false,
             found: 0,
         };
         let spec = WatchSpec {

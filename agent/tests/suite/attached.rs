@@ -333,6 +333,7 @@ fn watching(built: &Built, variables: &[&str]) -> Plan {
             late: false,
             given_up: false,
             stores: false,
+            result: false,
             found: 0,
         };
         let spec = WatchSpec {

@@ -75,6 +75,34 @@ pub fn records(memory: &Memory) -> Vec<RunRecord> {
 }
 
 #[test]
+fn what_a_call_returned_is_in_the_record() {
+    let built = Built::new("lookup.c");
+    let server = TestServer::start();
+    server.memory.lock().wants_modules = true;
+    plan_from_first_failure(&server.memory);
+    run(settings(&built, &server.url(), 9));
+    let mut compared = 0;
+    for record in records(&server.memory) {
+        let Some(number) = record.watched.iter().position(|watched| watched.result) else {
+            continue;
+        };
+        assert!(!record.watched[number].given_up);
+        let hits = record.hits.iter();
+        let returned = hits.filter(|hit| hit.location as usize == number);
+        let values: Vec<Option<u64>> = returned.map(|hit| hit.value).collect();
+        let [Some(value)] = values[..] else {
+            panic!("one call was made: {values:?}");
+        };
+        match record.end {
+            RunEnd::Failed(_) => assert_eq!(value, 0),
+            _ => assert_ne!(value, 0),
+        }
+        compared += 1;
+    }
+    assert!(compared >= 4, "{compared} runs noted what was found");
+}
+
+#[test]
 fn from_the_first_failure_to_tracked_runs() {
     let built = Built::new("program.c");
     let server = TestServer::start();

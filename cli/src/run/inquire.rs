@@ -96,6 +96,7 @@ impl Inquire<'_> {
                     planned: assignment.planned,
                     library: assignment.library,
                     allocators: assignment.allocators,
+                    results: assignment.results,
                     mode: conditions.mode,
                     flow,
                 });

@@ -412,3 +412,37 @@ fn a_branch_or_a_value_waits_for_successes_that_tracked_as_much_without_more_fai
     assert_eq!(ends(&mut adapt, false, &ranked[4]), Next::Stop(Stop::Enough));
     assert_eq!(adapt.recurrences(), 5);
 }
+
+/// A byte of a text was zero in two of the failing runs: that is no more than where a register was.
+#[test]
+fn where_there_are_threads_what_two_runs_met_does_not_end_it() {
+    let mut lab = Lab::new(
+        &[('m', "main"), ('a', "worker")],
+        &[("*key", Shape::Unsigned), ("value", Shape::Unsigned)],
+    );
+    let good = lab.success("a:R51=115@*key a:R70=1@value");
+    let bad = lab.failure("a:R51=0@*key a:R70=1@value", 'a', &[90]);
+    for (alone, stops) in [(true, true), (false, false)] {
+        let mut runs = vec![good.clone(); 10];
+        let mut adapt = Adapt::new(FIRST, 12);
+        for _ in 0..10 {
+            adapt.ended(ended(false, &[], None));
+        }
+        let mut next = Next::Track(FIRST);
+        for turn in 0..6 {
+            let mut run = bad.clone();
+            if turn > 1 {
+                run.watched.pop_first();
+                run.events.remove(0);
+            }
+            runs.push(run);
+            let ranked = lab.rank(&runs).1;
+            assert_eq!(ranked[0].counts.failing_with, (turn + 1).min(2));
+            next = adapt.ended(Ended {
+                alone,
+                ..ended(true, &ranked, None)
+            });
+        }
+        assert_eq!(matches!(next, Next::Stop(_)), stops, "alone: {alone}");
+    }
+}

@@ -204,13 +204,22 @@ impl<'a> Judge<'a> {
             } => {
                 let begins_with_read = !matches!(pattern, AtomicityPattern::Wwr | AtomicityPattern::Wrw);
                 let before = self.returned(*location, between, first)
-                    || !begins_with_read && self.evidence.succeeded_with(*location, between, first);
+                    || !begins_with_read && self.evidence.succeeded_with(*location, between, first)
+                    || *pattern == AtomicityPattern::Rwr
+                        && self.would_stop(*location, first, between, second);
                 // What is checked after its use, in the turn of a loop before, is no check.
                 let pair =
                     *pattern != AtomicityPattern::Rwr || self.evidence.may_guard(*location, first, second);
                 pair && before && self.evidence.succeeded_with(*location, second, between)
             }
         }
+    }
+
+    /// Whether a thread checks what it uses, and would have stopped at the check if another one had written before it: then no run has to
+    /// show that.
+    fn would_stop(&self, location: LocationId, check: &Actor, write: &Actor, used: &Actor) -> bool {
+        let pair = (check.statement, used.statement);
+        self.catalogue.guards.contains(&pair) && !self.evidence.fills(location, write)
     }
 
     /// Whether a successful run had `read` return what `write` wrote.
@@ -262,5 +271,39 @@ fn order(pattern: OrderPattern, location: LocationId, first: &Actor, second: &Ac
         location,
         first: first.clone(),
         second: second.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::run::Shape;
+    use crate::testkit::Lab;
+
+    /// A file is checked (78) and used (66) while a manager may drop it (120). Whoever finds it dropped loads it again (104), so in no run
+    /// does the check see that.
+    #[test]
+    fn a_check_that_would_have_stopped_its_thread_needs_no_run_that_was_stopped() {
+        let mut lab = Lab::new(
+            &[('w', "worker"), ('m', "manager")],
+            &[("node->file", Shape::Pointer)],
+        );
+        let runs = [
+            lab.success("w:W104=7 w:R78=7 w:R66=7 m:W120=0 w:W104=7 w:R78=7 w:R66=7"),
+            lab.success("w:W104=7 w:R78=7 w:R66=7 m:W120=0"),
+            lab.failure("w:W104=7 w:R78=7 m:W120=0 w:R66=0", 'w', &[45]),
+            lab.failure("w:W104=7 w:R78=7 m:W120=0 w:R66=0", 'w', &[45]),
+        ];
+        let best = |lab: &mut Lab| {
+            let (_, ranked) = lab.rank(&runs);
+            lab.describe(&ranked[0])
+        };
+        assert_eq!(
+            best(&mut lab),
+            "WR 120 66",
+            "for all that is known, one use before another"
+        );
+        let pair = (lab.line(78), lab.line(66));
+        lab.catalogue.guards.insert(pair);
+        assert_eq!(best(&mut lab), "RWR 78 120 66");
     }
 }

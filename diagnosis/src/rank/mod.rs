@@ -83,6 +83,13 @@ impl Ranked {
         self.standing.class < Class::FailingValue
     }
 
+    /// Whether more happened after it than after another one, in the failing runs with each.
+    pub(crate) fn came_before(&self, other: &Self) -> bool {
+        let (events, runs) = self.standing.events_after;
+        let (other_events, other_runs) = other.standing.events_after;
+        u128::from(events) * u128::from(other_runs) > u128::from(other_events) * u128::from(runs)
+    }
+
     /// Whether it is about threads, was in most of the failing runs that could have shown it, and in no other.
     fn may_explain(&self) -> bool {
         let counts = &self.counts;

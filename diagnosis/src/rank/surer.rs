@@ -1,23 +1,32 @@
 //! Which of two equally good predictors of different locations is the surer one.
 
-use super::{Class, Ranked};
+use super::{Class, Ranked, Showing};
 
 /// How many times less likely by chance a predictor is that goes before one as good of another location.
 const MUCH_SURER: f64 = 4.0;
 
 /// Of two that were in all failing runs that could have shown them, and in no other, more runs may have been able to show one: two
 /// of two are as many as five of five, and far more often by chance. About one location the longer pattern says more all the
-/// same, though fewer runs show all of it.
+/// same, though fewer runs show all of it; and a pointer whose null was followed is no chance beside a number that nobody met.
 pub(super) fn put_the_surer_first(ranked: &mut [Ranked]) {
     let Some(best) = ranked
         .first()
-        .filter(|best| best.standing.class <= Class::Threads)
+        .filter(|best| best.standing.class <= Class::Written)
     else {
         return;
     };
     let (locations, chance) = (best.predictor.locations(), best.counts.chance());
-    let as_good = |other: &&Ranked| {
-        other.counts.compare_f(&best.counts).is_eq() && other.standing.class == best.standing.class
+    let as_good = |other: &Ranked| other.counts.compare_f(&best.counts).is_eq();
+    // Failing runs of one thread have the same input, and much else in common that few runs were asked about: who wrote what they all read.
+    let alike = |other: &Ranked| match best.standing.class {
+        Class::Written => {
+            other.standing.class == Class::Written
+                || other.standing.class == Class::Value
+                    && other.standing.shows_in_values == Showing::InPointer
+        }
+        class => {
+            other.standing.class == class && other.standing.shows_in_values >= best.standing.shows_in_values
+        }
     };
     let of_another = |other: &Ranked| {
         let of = other.predictor.locations();
@@ -25,7 +34,7 @@ pub(super) fn put_the_surer_first(ranked: &mut [Ranked]) {
     };
     let others = ranked.iter().enumerate().take_while(|(_, other)| as_good(other));
     let surer = others
-        .filter(|(_, other)| of_another(other))
+        .filter(|(_, other)| of_another(other) && alike(other))
         .map(|(at, other)| (at, other.counts.chance()))
         .filter(|(_, of_other)| of_other * MUCH_SURER <= chance)
         .min_by(|(_, one), (_, other)| one.total_cmp(other));
@@ -63,5 +72,36 @@ mod tests {
         let (_, ranked) = lab.rank(&runs);
         let said: Vec<String> = ranked.iter().map(|ranked| lab.describe(ranked)).collect();
         assert_eq!(said[..2], ["WR 62 82", "RWR 71 88 73"]);
+    }
+
+    /// All failing runs have the same input, and the function that looks for a name finds nothing. What else they have in common few were
+    /// asked about.
+    #[test]
+    fn a_null_that_all_runs_were_asked_about_comes_before_who_wrote_something_else() {
+        let mut lab = Lab::new(
+            &[('m', "main")],
+            &[("find()", Shape::Pointer), ("scope->end", Shape::Pointer)],
+        );
+        let mut runs = Vec::new();
+        for turn in 0..5 {
+            for _ in 0..8 {
+                let mut run = lab.success("m:R30=7@scope->end m:R60=5");
+                if turn > 1 {
+                    run.watched.pop_last();
+                    run.events.remove(0);
+                }
+                runs.push(run);
+            }
+            let mut run = lab.failure("m:W20=7@scope->end m:R30=7@scope->end m:R60=0", 'm', &[80]);
+            if turn > 2 {
+                run.watched.pop_last();
+                run.events.drain(..2);
+            }
+            runs.push(run);
+        }
+        let (_, ranked) = lab.rank(&runs);
+        let said: Vec<String> = ranked.iter().map(|ranked| lab.describe(ranked)).collect();
+        assert!(said[0].contains("60"), "{said:?}");
+        assert!(said.iter().any(|said| said.contains("20")), "{said:?}");
     }
 }

@@ -10,6 +10,7 @@ use program::naming::{AccessName, Namer, name_in_callee};
 use program::values::{Gpr, PlacedAccess, Values};
 use program::{Attribution, LinkAddr, ModuleId, Pc, Program, Statement, StatementKey, is_library_path};
 
+use super::alike::same_member;
 use super::globals::Globals;
 use crate::fixed::Place;
 use crate::record::WatchedRecord;
@@ -17,9 +18,11 @@ use crate::run::{
     Because, BranchId, BranchInfo, Catalogue, LocationId, LocationInfo, Shape, SlicePlace, StatementId,
     StatementInfo,
 };
+use crate::tracking::results;
 
-/// The module of the access that a location is watched for, its instruction, the argument, which of its bytes and how many.
-type LocationKey = (Option<String>, u64, Option<(u8, i64)>, u32, u32);
+/// The module of the access that a location is watched for, its instruction, the argument, which of its bytes and how many; or the module
+/// and the call of a result.
+type LocationKey = (Option<String>, u64, Option<(u8, i64)>, u32, u32, bool);
 
 /// Fills a [`Catalogue`]: what comes for the first time gets the next number.
 #[derive(Default)]
@@ -28,8 +31,12 @@ pub struct Cataloguer {
     statements: HashMap<StatementKey, StatementId>,
     locations: HashMap<LocationKey, LocationId>,
     branches: HashMap<Pc, BranchId>,
+    /// Locations that were put together with one that was known before.
+    together: HashMap<LocationId, LocationId>,
     /// Accesses that were asked for a location's name.
     tried: HashSet<(LocationId, Pc)>,
+    /// Reads that were looked at as a check and its use.
+    checked: HashSet<(Pc, Pc)>,
     globals: Globals,
 }
 
@@ -220,9 +227,20 @@ impl Cataloguer {
             watched.passed,
             watched.within,
             watched.width,
+            watched.result,
         );
         if let Some(&known) = self.locations.get(&key) {
             return known;
+        }
+        if watched.result {
+            let number = LocationId(count(self.catalogue.locations.len()));
+            self.catalogue.locations.push(LocationInfo {
+                variable: results::name(watched, program).map(Into::into),
+                width: watched.width,
+                shape: Shape::Pointer,
+            });
+            self.locations.insert(key, number);
+            return number;
         }
         let name = access_name(watched, program);
         // The same field that several statements access is one location.
@@ -232,6 +250,7 @@ impl Cataloguer {
         };
         if let Some(at) = self.catalogue.locations.iter().position(same) {
             let number = LocationId(count(at));
+            let number = self.together.get(&number).copied().unwrap_or(number);
             self.locations.insert(key, number);
             return number;
         }
@@ -245,10 +264,51 @@ impl Cataloguer {
         number
     }
 
+    /// Takes in that an instruction came by where a location was. If it accesses a member of the same name, and is what another location is
+    /// watched for, the two are one from now on: the one that was known first, which is returned, and the other.
+    pub(crate) fn put_together(
+        &mut self,
+        watched: &WatchedRecord,
+        at: Pc,
+        program: &Program<'_>,
+    ) -> Option<(LocationId, LocationId)> {
+        let module = program.module(at.module).filter(|_| at.module != ModuleId(0));
+        let module = module.map(|module| module.name().to_owned());
+        let key = (module, at.addr.0, None, 0, watched.width, false);
+        let known = *self.locations.get(&key)?;
+        let here = self.location(watched, program);
+        if known == here || watched.within != 0 || watched.result {
+            return None;
+        }
+        let other = WatchedRecord {
+            module: key.0,
+            access: at.addr,
+            passed: None,
+            fixed: None,
+            always_at: None,
+            ..watched.clone()
+        };
+        if !same_member(watched, &other, program) {
+            return None;
+        }
+        let (kept, gone) = (known.min(here), known.max(here));
+        for number in self.locations.values_mut().filter(|number| **number == gone) {
+            *number = kept;
+        }
+        for into in self.together.values_mut().filter(|into| **into == gone) {
+            *into = kept;
+        }
+        self.together.insert(gone, kept);
+        Some((kept, gone))
+    }
+
     /// The accesses that a location was watched for: the module (`None` for the executable) and the instruction.
     #[must_use]
     pub fn accesses_of(&self, location: LocationId) -> BTreeSet<(Option<&str>, LinkAddr)> {
-        let keys = self.locations.iter().filter(|(_, number)| **number == location);
+        let keys = self
+            .locations
+            .iter()
+            .filter(|(key, number)| **number == location && !key.5);
         keys.map(|((module, access, ..), _)| (module.as_deref(), LinkAddr(*access)))
             .collect()
     }
@@ -259,7 +319,11 @@ impl Cataloguer {
         let Some(info) = self.catalogue.locations.get_mut(location.0 as usize) else {
             return;
         };
-        if info.variable.is_some() || !self.tried.insert((location, pc)) {
+        let is_result = self
+            .locations
+            .iter()
+            .any(|(key, number)| key.5 && *number == location);
+        if is_result || info.variable.is_some() || !self.tried.insert((location, pc)) {
             return;
         }
         // Which bytes of a wider access the location is, its name does not tell.
@@ -271,6 +335,20 @@ impl Cataloguer {
         if let Some(name) = name {
             info.variable = Some(name.path.as_str().into());
             info.shape = shape(&name.shape);
+        }
+    }
+
+    /// A thread made two reads of the same memory, one after the other: the first may be the check of the second.
+    pub(crate) fn read_again(
+        &mut self,
+        first: (Pc, StatementId),
+        second: (Pc, StatementId),
+        program: &Program<'_>,
+    ) {
+        let (pair, statements) = ((first.0, second.0), (first.1, second.1));
+        let known = first.1 == second.1 || self.catalogue.guards.contains(&statements);
+        if !known && self.checked.insert(pair) && slicer::checks::guards(pair.0, pair.1, program) {
+            self.catalogue.guards.insert(statements);
         }
     }
 

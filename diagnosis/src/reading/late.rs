@@ -48,6 +48,7 @@ mod tests {
             late,
             given_up: false,
             stores: false,
+            result: false,
             found: 0,
         }
     }

@@ -3,8 +3,10 @@
 //! - `places`: addresses of the process as places in the program, and whose code is there
 //! - `flow`: traces as statements that ran and branches that went one way
 //! - `threads`: the threads, where they were and what they waited for; `roles`: what kind of thread a thread is
+//! - `alike`: which accesses are to the same member
 //! - `catalogue`: numbers for statements, locations and branches, the same for every run
 
+mod alike;
 mod catalogue;
 mod flow;
 mod globals;
@@ -22,6 +24,7 @@ use slicer::threads::ThreadModel;
 use crate::fixed;
 use crate::record::{HitRecord, RunEnd, RunRecord};
 use crate::run::{Access, AccessKind, Event, Failed, Gap, LocationId, Run, StatementId, ThreadIx, What};
+pub(crate) use alike::member;
 pub use catalogue::Cataloguer;
 pub(crate) use catalogue::{access_name, module_named, name_at};
 pub(crate) use places::Places;
@@ -59,6 +62,7 @@ pub fn read(
         .iter()
         .map(|watched| catalogue.location(watched, program))
         .collect();
+    let locations = called_otherwise(record, &places, locations, program, catalogue);
     let mut threads = Threads::new(record, &places, model);
     let mut events = Vec::new();
     let mut writers = BTreeSet::new();
@@ -66,6 +70,7 @@ pub fn read(
     let mut last: Option<&HitRecord> = None;
     let mut of_locks: HashMap<(RunAddr, &[RunAddr]), bool> = HashMap::new();
     let mut seen: BTreeSet<(LocationId, RunAddr)> = BTreeSet::new();
+    let mut reads: HashMap<(u32, RunAddr), (Pc, StatementId)> = HashMap::new();
     for hit in &record.hits {
         // One access to bytes that are watched for two reasons is still one access.
         let same = |other: &&HitRecord| {
@@ -102,6 +107,14 @@ pub fn read(
         let kind = hit.access.unwrap_or_else(|| kind_by_values(hit));
         if kind.writes() {
             writers.insert(program.instruction_at(pc).unwrap_or(pc));
+        }
+        // What a thread read before it wrote is no check of what it reads after that.
+        let before = match kind.reads() {
+            true => reads.insert((hit.tid, hit.addr), (pc, statement)),
+            false => reads.remove(&(hit.tid, hit.addr)),
+        };
+        if let Some(before) = before.filter(|_| failing.is_some() && kind.reads()) {
+            catalogue.read_again(before, (pc, statement), program);
         }
         events.push(Event {
             thread: threads.of(hit.tid),
@@ -176,6 +189,33 @@ pub fn read(
         library,
         branches: flows.branches,
     }
+}
+
+/// The locations of a run, those put together that this run shows to be one: where a location was, an instruction came by that another one is
+/// watched for. What one function calls `q->mut` is `fifo->mut` to another, and has one story.
+fn called_otherwise(
+    record: &RunRecord,
+    places: &Places<'_, '_, '_>,
+    mut locations: Vec<LocationId>,
+    program: &Program<'_>,
+    catalogue: &mut Cataloguer,
+) -> Vec<LocationId> {
+    let mut seen: BTreeSet<(u32, RunAddr)> = BTreeSet::new();
+    for hit in &record.hits {
+        if !hit.callers.is_empty() || !seen.insert((hit.location, hit.pc)) {
+            continue;
+        }
+        let watched = record.watched.get(hit.location as usize);
+        let at = places.place(hit.pc).and_then(|pc| program.instruction_at(pc));
+        if let (Some(watched), Some(at)) = (watched, at)
+            && let Some((kept, gone)) = catalogue.put_together(watched, at, program)
+        {
+            for location in locations.iter_mut().filter(|location| **location == gone) {
+                *location = kept;
+            }
+        }
+    }
+    locations
 }
 
 /// Puts what control flow tells between the accesses, by time. The order within each thread stays as it was recorded.

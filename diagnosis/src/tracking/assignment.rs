@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use slicer::plan::Plan;
 use watchpoint::WatchSpec;
 
-use super::Allocator;
+use super::{Allocator, ResultProbe};
 use crate::record::WatchedRecord;
 
 /// What one run is to track. This is what a host is told, so fields may be added and must not be needed.
@@ -24,6 +24,8 @@ pub struct Assignment {
     pub library: Vec<LibraryCode>,
     /// The functions whose results are to be noted: where the memory comes from is asked for.
     pub allocators: Vec<Allocator>,
+    /// Calls whose results are to be noted, whatever memory is watched.
+    pub results: Vec<ResultProbe>,
     /// The program's files: what the plan's numbers of modules mean.
     pub modules: Vec<ModuleName>,
     /// How many locations there are to watch in all, if this is only a host's share of them; 0 if it is all.

@@ -85,7 +85,9 @@ impl GivenUp {
     pub(super) fn take(&mut self, failed: bool, watched: &[WatchedRecord], hits: &[HitRecord]) {
         let threads: BTreeSet<u32> = hits.iter().map(|hit| hit.tid).collect();
         self.threads |= threads.len() > 1;
-        for (number, watched) in watched.iter().enumerate() {
+        // To note what a call returned stops nobody.
+        let in_memory = |(_, watched): &(usize, &WatchedRecord)| !watched.result;
+        for (number, watched) in watched.iter().enumerate().filter(in_memory) {
             let tally = self.tallies.entry(access(watched)).or_default();
             let touching = hits.iter().filter(|hit| hit.location as usize == number);
             tally.runs += 1;
@@ -208,6 +210,7 @@ mod tests {
             late: false,
             given_up,
             stores: false,
+            result: false,
             found: 0,
         }
     }

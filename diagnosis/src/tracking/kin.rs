@@ -11,14 +11,13 @@
 use std::collections::BTreeMap;
 
 use program::code::accesses;
-use program::naming::{AccessName, Step};
 use program::{LinkAddr, Pc, Program};
 use watchpoint::arm::at_access;
 use watchpoint::{Address, Probe, WatchSpec};
 
 use super::given_up::{Access, access};
 use crate::fixed::place;
-use crate::reading::{access_name, module_named, name_at};
+use crate::reading::{access_name, member, module_named, name_at};
 use crate::record::{HitRecord, RunRecord, WatchedRecord};
 
 /// Statements that store to a member. Where there are more, everybody uses it, and it would stop runs all the time.
@@ -69,16 +68,6 @@ impl Kin {
                 probes.push(store.clone());
             }
         }
-    }
-}
-
-/// A member of a structure, by its name and type. Structures that have one alike are not told apart.
-type Member = (String, Option<String>);
-
-fn member(name: AccessName) -> Option<Member> {
-    match name.steps.last()? {
-        Step::Member(member) if name.is_pointed => Some((member.to_string(), name.type_name)),
-        _ => None,
     }
 }
 

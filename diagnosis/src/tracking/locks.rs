@@ -70,6 +70,7 @@ impl Locks {
                 late: false,
                 given_up: false,
                 stores: false,
+                result: false,
                 found: 0,
             };
             let spec = WatchSpec {

@@ -11,6 +11,7 @@ mod givers;
 mod kin;
 mod locks;
 mod provenance;
+pub(crate) mod results;
 pub(crate) mod shares;
 mod tested;
 mod turns;
@@ -42,6 +43,8 @@ use givers::Givers;
 use kin::Kin;
 use locks::Locks;
 use provenance::Provenance;
+pub use results::ResultProbe;
+use results::Results;
 use tested::Tested;
 
 /// Debug registers of a processor.
@@ -102,6 +105,7 @@ pub struct Tracking<'p, 'a> {
     locks: Locks,
     /// The instructions that loaded the pointer which a crash went through.
     suspects: Vec<Pc>,
+    results: Results,
 }
 
 /// What runs too often to be tracked: it would change the program, and drown the rest.
@@ -174,12 +178,14 @@ impl<'p, 'a> Tracking<'p, 'a> {
             kin: Kin::default(),
             allocators: allocators::allocators(program),
             suspects: Vec::new(),
+            results: Results::default(),
         }
     }
 
     /// Has the memory watched first that the failing thread had the pointer from which it failed over.
     pub fn suspect(&mut self, failure: &Failure) {
         self.suspects = slicer::pointer::loads(failure, self.program);
+        self.results = Results::of(failure, self.program);
     }
 
     /// Leaves the allocators alone if one of these functions is theirs: whoever waits for the return of a function takes the
@@ -388,6 +394,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
     pub fn give_up(&mut self, record: &RunRecord) {
         let failed = matches!(record.end, RunEnd::Failed(_));
         self.given_up.take(failed, &record.watched, &record.hits);
+        self.results.learn(record);
     }
 
     /// Watches less, where watching seems to keep the failure away: what is touched most goes, unless the best explanation is
@@ -466,6 +473,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
             locations,
             library: self.library_code(),
             allocators,
+            results: self.results.probes(),
             modules: self.modules(),
             planned: 0,
             wanted,
@@ -562,6 +570,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
             late: false,
             given_up: false,
             stores: false,
+            result: false,
             found: 0,
         };
         let mut spec = armed.spec.clone();
@@ -578,9 +587,14 @@ impl<'p, 'a> Tracking<'p, 'a> {
 
     /// The file of a module; `None` for the executable.
     fn path(&self, module: ModuleId) -> Option<String> {
-        let named = self.program.module(module).filter(|_| module != ModuleId(0));
-        named.map(|module| module.name().to_owned())
+        path_of(module, self.program)
     }
+}
+
+/// The file of a module; `None` for the executable.
+fn path_of(module: ModuleId, program: &Program<'_>) -> Option<String> {
+    let named = program.module(module).filter(|_| module != ModuleId(0));
+    named.map(|module| module.name().to_owned())
 }
 
 /// Behind which argument of a call a location is, from 0, and how far.

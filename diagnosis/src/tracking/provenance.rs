@@ -231,6 +231,7 @@ mod tests {
             late,
             given_up: false,
             stores: false,
+            result: false,
             found: 0,
         };
         let spec = WatchSpec {

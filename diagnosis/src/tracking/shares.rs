@@ -49,7 +49,8 @@ pub(crate) fn part(record: &RunRecord) -> Part {
     match record.planned {
         0 => Part::WHOLE,
         planned => {
-            let watched: BTreeSet<Access> = record.watched.iter().map(access).collect();
+            let in_memory = record.watched.iter().filter(|watched| !watched.result);
+            let watched: BTreeSet<Access> = in_memory.map(access).collect();
             Part::of(watched.len(), planned as usize)
         }
     }
@@ -126,6 +127,7 @@ mod tests {
             late: false,
             given_up: false,
             stores: false,
+            result: false,
             found: 0,
         };
         let spec = WatchSpec {
