@@ -35,8 +35,12 @@ pub fn run(args: &ServeArgs) -> Result<String> {
         config.sources.debuginfod = urls.split_whitespace().map(str::to_owned).collect();
     }
     config.check()?;
-    log(&config);
     let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
+    if !args.release_host.is_empty() {
+        let released = runtime.block_on(server::serve::release(&config, &args.release_host))?;
+        return Ok(now_free(&released));
+    }
+    log(&config);
     runtime.block_on(async {
         let running = server::serve::start(config, told_to_end()).await?;
         // Whoever started it with port 0 waits for this line.
@@ -44,6 +48,17 @@ pub fn run(args: &ServeArgs) -> Result<String> {
         running.ended().await?;
         Ok(String::new())
     })
+}
+
+/// Which hosts are nobody's now.
+fn now_free(hosts: &[String]) -> String {
+    match hosts {
+        [] => "no host of that name belongs to a credential\n".to_owned(),
+        hosts => format!(
+            "the next credential that speaks for it gets it (servers at work learn it within a minute): {}\n",
+            hosts.join(", ")
+        ),
+    }
 }
 
 /// What was made, and what to do with it.

@@ -43,6 +43,11 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
+    /// Have a host be whose credential speaks for it next, and end: for one that was given another name of a certificate or token;
+    /// `*` stands for any characters (may be given several times)
+    #[arg(long = "release-host", value_name = "HOST", conflicts_with = "init")]
+    pub release_host: Vec<String>,
+
     /// Where to listen [default: 127.0.0.1:7070]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<SocketAddr>,

@@ -37,6 +37,10 @@ pub struct Metrics {
     pub plans: Counter,
     /// Files that were uploaded.
     pub modules: Counter,
+    /// Files and runs for which there was no room.
+    pub stored_refused: Counter,
+    /// Requests that spoke for somebody else's host, or for one too many.
+    pub hosts_refused: Counter,
     /// Questions that the store had no answer for.
     pub store_errors: Counter,
 }
@@ -57,6 +61,16 @@ impl Metrics {
             ("failures", "Failures that were reported", &self.failures),
             ("plans", "Plans that were given out", &self.plans),
             ("modules", "Files that were uploaded", &self.modules),
+            (
+                "stored_refused",
+                "Files and large runs that were more than is kept of one credential",
+                &self.stored_refused,
+            ),
+            (
+                "hosts_refused",
+                "Requests that spoke for another one's host, or for one too many",
+                &self.hosts_refused,
+            ),
             (
                 "store_errors",
                 "Questions that the store had no answer for",

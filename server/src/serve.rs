@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use tonic::codec::CompressionEncoding;
 use tonic::service::Routes;
 
+use crate::access::Pattern;
 use crate::access::listener::{ListenError, Listener};
 use crate::clock::now;
 use crate::config::Config;
@@ -26,13 +27,16 @@ use crate::service::House;
 use crate::service::agents::AgentsService;
 use crate::service::bugs::BugsService;
 use crate::source_places::SourcePlaces;
-use crate::store::model::Retention;
+use crate::store::model::{Quotas, Retention, Retired};
 use crate::store::objects::place::OpenError;
 use crate::store::{self, StoreError};
 use crate::web;
 
 /// How often what is too old, or too much, is forgotten.
 const BETWEEN_RETIREMENTS: Duration = Duration::from_secs(600);
+/// Seconds for which an object that nothing refers to may be one that somebody is about to refer to: sending one to a bucket takes a
+/// while. Who takes longer stores it again.
+const MEANT: u64 = 6 * 60 * 60;
 /// Seconds.
 const DAY: u64 = 24 * 60 * 60;
 
@@ -83,7 +87,7 @@ pub async fn start(
     config: Config,
     until: impl Future<Output = ()> + Send + 'static,
 ) -> Result<Running, ServeError> {
-    let store = store::open(&config.store).await?;
+    let store = store::open_within(&config.store, Quotas::from(&config.limits)).await?;
     let objects = config.objects.open(&config.s3).await?;
     let (drain, draining) = watch::channel(false);
     let house = House {
@@ -98,6 +102,9 @@ pub async fn start(
         secure: config.tls.is_some(),
         sources: Arc::new(SourcePlaces::new(&config.sources)?),
         known: Arc::default(),
+        claims: Arc::default(),
+        uploads: Arc::default(),
+        watchers: Arc::default(),
         metrics: Arc::new(Metrics::default()),
         draining,
     };
@@ -122,6 +129,24 @@ pub async fn start(
     });
     tracing::info!(%address, "listening");
     Ok(Running { address, task })
+}
+
+/// Has hosts be whose they are that speak for them next, whether or not servers are at work; `*` in a name stands for any characters.
+/// Gives those that were somebody's.
+///
+/// # Errors
+/// When the store cannot be used.
+pub async fn release(config: &Config, names: &[String]) -> Result<Vec<String>, ServeError> {
+    let store = store::open(&config.store).await?;
+    let patterns: Vec<Pattern> = names.iter().map(|name| Pattern::new(name)).collect();
+    let mut released = Vec::new();
+    for host in store.hosts().await? {
+        let is_meant = patterns.iter().any(|pattern| pattern.fits(&host.id));
+        if is_meant && store.release(&host.id).await? {
+            released.push(host.id);
+        }
+    }
+    Ok(released)
 }
 
 /// Everything that can be asked for on the port.
@@ -173,17 +198,18 @@ async fn forget(house: House, config: Config) {
             runs_of_a_case: config.retention.runs,
             seconds: u64::from(config.retention.bug_days) * DAY,
         };
-        match house.store.retire(retention, now()).await {
-            Ok(retired) => {
-                for object in &retired.objects {
-                    if let Err(error) = house.objects.remove(object).await {
-                        tracing::warn!(object, %error, "an object stays");
-                    }
-                }
-                let (runs, bugs, modules) = (retired.runs, retired.bugs, retired.modules);
-                tracing::info!(runs, bugs, modules, "forgotten");
-            }
+        let now = now();
+        match house.store.retire(retention, now).await {
+            Ok(Retired { runs, bugs, modules }) => tracing::info!(runs, bugs, modules, "forgotten"),
             Err(error) => tracing::warn!(%error, "nothing was forgotten"),
+        }
+        let removed = house
+            .store
+            .remove_objects(&*house.objects, now.saturating_sub(MEANT))
+            .await;
+        match removed {
+            Ok(objects) => tracing::info!(objects, "removed"),
+            Err(error) => tracing::warn!(%error, "objects stay that nothing refers to"),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use failsketch_tests::folder::Folder;
 use failsketch_tests::skip::{is_installed, skipped};
 use server::config::Config;
+use server::store::model::{NewObject, Owner};
 use server::store::objects::s3::S3Objects;
 use server::store::objects::{ObjectError, Objects as _};
 
@@ -111,6 +112,46 @@ async fn objects_are_there_for_other_servers() {
         assert!(!other.exists(&key).await.expect("asked"));
         assert!(matches!(one.get(&key).await, Err(ObjectError::Missing(_))));
     }
+}
+
+/// Two servers with a database in common: what one of them removed, the other one stores anew although it has it in its cache.
+#[tokio::test]
+async fn what_was_removed_by_one_server_is_stored_again_by_another() {
+    if !is_installed("moto_server") {
+        return skipped("moto_server is not installed (pip install 'moto[server]')");
+    }
+    let moto = Moto::start();
+    let (here, there, database) = (Folder::new("s3-here"), Folder::new("s3-there"), Folder::new("s3"));
+    let (one, other) = (moto.open(&here).await, moto.open(&there).await);
+    let url = format!("sqlite:{}", database.path().join("store.db").display());
+    let store = server::store::open(&url).await.expect("the store opens");
+    let keep = async |objects: &S3Objects, at: u64| {
+        let mut staged = objects.stage(10).await.expect("staged");
+        staged.write("again".into()).await.expect("written");
+        let whole = staged.whole().await.expect("on disk");
+        let key = whole.key().to_owned();
+        let object = NewObject {
+            key: key.clone(),
+            bytes: whole.bytes(),
+            at,
+        };
+        store
+            .object(object, &Owner("local".to_owned()))
+            .await
+            .expect("noted");
+        objects.keep(whole).await.expect("kept");
+        key
+    };
+    let key = keep(&other, 1000).await;
+    assert_eq!(store.remove_objects(&one, 1000).await.expect("done"), 0);
+    assert_eq!(store.remove_objects(&one, 2000).await.expect("done"), 1);
+    assert!(!other.exists(&key).await.expect("asked"));
+    assert_eq!(keep(&other, 2000).await, key);
+    assert!(one.exists(&key).await.expect("asked"));
+    assert_eq!(
+        fs::read(one.get(&key).await.expect("fetched")).expect("read"),
+        b"again"
+    );
 }
 
 #[tokio::test]

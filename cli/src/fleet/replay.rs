@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use agent::link::{Access, Backoff, Link, patiently};
+use agent::link::{Access, Backoff, Link, Remedy, UploadError, patiently, remedy};
 use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use diagnosis::record::{ModuleRecord, RunEnd, RunRecord};
@@ -193,10 +193,27 @@ async fn report(link: &Link, record: &RunRecord, runs: u64, label: &str) -> Resu
             return Ok((program, answer.bug));
         }
         for module in &answer.lacking {
-            link.upload(&failure, module).await?;
+            upload(link, &failure, module, &mut backoff).await?;
         }
     }
     bail!("the server still lacks files of {}", program.name)
+}
+
+/// A file, until the server has it or does not want it: it may be killed in the middle, as it may with a run.
+async fn upload(
+    link: &Link,
+    failure: &ReportFailureRequest,
+    module: &Module,
+    backoff: &mut Backoff,
+) -> Result<()> {
+    loop {
+        match link.upload(failure, module).await {
+            Err(UploadError::Refused { status, .. }) if remedy(&status) == Remedy::Later => {
+                tokio::time::sleep(backoff.pause()).await;
+            }
+            other => return Ok(other.map(drop)?),
+        }
+    }
 }
 
 fn build(module: &ModuleRecord) -> Bytes {

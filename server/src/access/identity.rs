@@ -12,6 +12,7 @@ use tonic::Status;
 use super::gate;
 use super::pattern::Pattern;
 use crate::config::Role;
+use crate::store::model::Owner;
 
 /// What somebody may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -134,6 +135,18 @@ impl Identity {
             steer: true,
         };
         Self::new("local", all, Programs::new(&["*".into()]), Named::Local)
+    }
+
+    /// What the store knows him by. The name itself counts and not the entry that it fits: `web-*` is many hosts.
+    #[must_use]
+    pub fn owner(&self) -> Owner {
+        let kind = match &self.named {
+            Named::Local => return Owner("local".to_owned()),
+            Named::Token(_) => "token",
+            Named::Certificate(_) => "certificate",
+            Named::Person(_) => "person",
+        };
+        Owner(format!("{kind} {}", self.name))
     }
 
     /// Whether a proxy said who he is, so that his address is the proxy's.

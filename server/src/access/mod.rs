@@ -35,7 +35,7 @@ pub use gate::Gate;
 pub use identity::{Identity, Programs, Roles};
 use identity::{Named, shown};
 pub use init::init;
-use pattern::Pattern;
+pub(crate) use pattern::Pattern;
 pub use peer::Peer;
 pub use tls::{TlsError, acceptor};
 pub use token::Secret;

@@ -80,6 +80,31 @@ fn who_is_here_may_do_everything_unless_somebody_is_known_by_more() {
 }
 
 #[test]
+fn what_the_store_knows_somebody_by_is_his_own_and_stays_when_a_credential_is_renewed() {
+    let certificate = |name: &str, entry: &str| {
+        let named = Named::Certificate(entry.to_owned());
+        Identity::new(name, Roles::default(), Programs::new(&[]), named).owner()
+    };
+    // The entry that lets him in may be rewritten, and may let in others.
+    assert_eq!(certificate("web-7", "web-*"), certificate("web-7", "web-7"));
+    assert_ne!(certificate("web-7", "web-*"), certificate("web-8", "web-*"));
+    let known = |secret: &Secret| {
+        let config = Config {
+            tokens: vec![token("web-7", secret, &[Role::Agent], &["*"])],
+            ..Config::default()
+        };
+        let bearer = format!("Bearer {}", secret.text());
+        let who = identify(&config, FAR, &[("authorization", &bearer)]).unwrap();
+        who.owner()
+    };
+    let owner = known(&Secret::new().unwrap());
+    assert_eq!(owner, known(&Secret::new().unwrap()));
+    // Names of one kind are not names of another.
+    assert_ne!(owner, certificate("web-7", "web-7"));
+    assert_ne!(Identity::local().owner(), certificate("local", "local"));
+}
+
+#[test]
 fn a_page_from_elsewhere_does_not_speak_for_who_is_here() {
     let access = Access::new(&Config::default()).unwrap();
     let ask = |uri: &str, all: &[(&'static str, &str)]| {

@@ -148,6 +148,16 @@ pub struct Limits {
     pub runs: usize,
     /// Bytes of a module.
     pub module_bytes: u64,
+    /// Bytes of modules, large runs and reports of new bugs that are kept of what one credential brought.
+    pub stored_bytes: u64,
+    /// Hosts that one credential speaks for.
+    pub hosts: u64,
+    /// Bugs of a program in one build that hosts of one credential report.
+    pub bugs: u64,
+    /// Modules that are being uploaded with one credential.
+    pub uploads: usize,
+    /// Pages and streams that follow what changes with one credential.
+    pub watchers: usize,
     /// Requests a second from one host.
     pub host_requests: u32,
     /// Requests a second from all.
@@ -176,6 +186,11 @@ impl Default for Limits {
             message_bytes: proto::MOST_MESSAGE,
             runs: proto::MOST_RUNS,
             module_bytes: 4 << 30,
+            stored_bytes: 64 << 30,
+            hosts: 20_000,
+            bugs: 500,
+            uploads: 16,
+            watchers: 256,
             host_requests: 500,
             requests: 20_000,
             host_bytes: 64 << 20,
@@ -208,6 +223,11 @@ impl Limits {
             ("message_bytes", self.message_bytes as u64, 64 << 10),
             ("runs", self.runs as u64, 1),
             ("module_bytes", self.module_bytes, 1),
+            ("stored_bytes", self.stored_bytes, 1),
+            ("hosts", self.hosts, 1),
+            ("bugs", self.bugs, 1),
+            ("watchers", self.watchers as u64, 1),
+            ("uploads", self.uploads as u64, 1),
             ("host_bytes", self.host_bytes as u64, self.message_bytes as u64),
             ("bytes", self.bytes as u64, self.host_bytes as u64),
             ("host_connections", self.host_connections as u64, 1),

@@ -20,6 +20,7 @@ use super::growth::Growth;
 use super::{DeskError, Means, Planned, Shelf};
 use crate::json;
 use crate::store::model::{BugId, CaseRow, Derived, FailureSeen, State, StoredRun};
+use crate::store::objects::ObjectError;
 use crate::store::{Body, StoreError};
 
 /// Entries of a log that are read together.
@@ -153,7 +154,7 @@ impl<'p, 'a> Held<'p, 'a> {
             }
             for run in page {
                 self.taken = run.seq;
-                if !self.growth.hears(&run.host, self.inquiry.size()) {
+                if !self.growth.hears(&run, self.inquiry.size()) {
                     continue;
                 }
                 match record(&run, shelf)? {
@@ -187,7 +188,7 @@ impl<'p, 'a> Held<'p, 'a> {
         let before = self.inquiry.size();
         let taken = self.inquiry.take(&record);
         let more = self.inquiry.size().saturating_sub(before);
-        self.growth.add(&run.host, more);
+        self.growth.add(&run, more);
         self.course
             .note(&mut self.belief, &taken, &record, &run, &self.inquiry);
         let late = may_be_late(&record, self.inquiry.is_deadlock());
@@ -282,10 +283,15 @@ fn record(run: &StoredRun, shelf: &Shelf) -> Result<Option<RunRecord>, StoreErro
     let parsed = match &run.body {
         Body::Inline(bytes) => serde_json::from_slice(bytes),
         Body::Object(key) => {
-            let path = shelf
-                .handle
-                .block_on(shelf.objects.get(key))
-                .map_err(StoreError::from)?;
+            let path = match shelf.handle.block_on(shelf.objects.get(key)) {
+                Ok(path) => path,
+                // It will not come back, and the runs after it are not to wait for it.
+                Err(error @ (ObjectError::Missing(_) | ObjectError::Damaged(_))) => {
+                    tracing::warn!(run = run.id, %error, "a run is lost");
+                    return Ok(None);
+                }
+                Err(error) => return Err(error.into()),
+            };
             let bytes = std::fs::read(&path).map_err(|error| StoreError::Unavailable(error.to_string()))?;
             serde_json::from_slice(&bytes)
         }

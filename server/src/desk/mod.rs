@@ -6,12 +6,13 @@
 //! - [`files`]: the program, from what hosts uploaded
 //! - [`held`]: one case, and what its log says; [`growth`]: how much that may be; [`course`]: how it was found out
 //! - [`worker`]: the thread that has them all
-//! - [`room`]: all desks of a server
+//! - [`room`]: all desks of a server; [`lately`]: which of them stay
 
 mod course;
 mod files;
 mod growth;
 mod held;
+mod lately;
 mod room;
 mod worker;
 

@@ -1,6 +1,5 @@
 //! All desks of a server.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use diagnosis::tracking::ModuleName;
@@ -8,17 +7,21 @@ use program::BuildId;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use super::lately::Lately;
 use super::{Desk, DeskError, Identified, Means, Planned, Shelf, set_up};
 use crate::store::model::{BugId, Case};
 use crate::store::objects::Objects;
 use crate::store::{Store, StoreError};
 use failure::Report;
 
+/// Desks at once: each has a thread and an open program. One that is let go ends when it has answered, and begins again from the logs.
+const MOST_DESKS: usize = 256;
+
 /// Desks by program and build, set up when they are asked for. What somebody says of a build under the name of a program that he may
 /// report on is not heard by those who have the same build under another name.
 pub struct Room {
     shelf: Shelf,
-    desks: Mutex<HashMap<(String, BuildId), Desk>>,
+    desks: Mutex<Lately<(String, BuildId), Desk>>,
 }
 
 impl Room {
@@ -33,7 +36,7 @@ impl Room {
                 handle,
                 changes,
             },
-            desks: Mutex::default(),
+            desks: Mutex::new(Lately::new(MOST_DESKS)),
         }
     }
 
@@ -111,7 +114,7 @@ impl Room {
     /// The desk of a program in a build that has cases.
     async fn known(&self, name: &str, build: &BuildId) -> Result<Option<Desk>, DeskError> {
         if let Some(desk) = self.desks().get(&key(name, build)) {
-            return Ok(Some(desk.clone()));
+            return Ok(Some(desk));
         }
         let cases = self.shelf.store.cases_of_build(name, build).await?;
         let Some(first) = cases.into_iter().next() else {
@@ -135,7 +138,7 @@ impl Room {
     ) -> Result<Desk, DeskError> {
         let mut desks = self.desks();
         if let Some(desk) = desks.get(&key(name, build)) {
-            return Ok(desk.clone());
+            return Ok(desk);
         }
         let desk = set_up(self.shelf.clone(), build.clone(), name.to_owned(), modules()?)
             .map_err(|error| StoreError::Unavailable(format!("no thread for an inquiry: {error}")))?;
@@ -147,7 +150,7 @@ impl Room {
         self.desks().remove(&key(name, build));
     }
 
-    fn desks(&self) -> MutexGuard<'_, HashMap<(String, BuildId), Desk>> {
+    fn desks(&self) -> MutexGuard<'_, Lately<(String, BuildId), Desk>> {
         self.desks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,6 +13,7 @@ use program::{BuildId, Program};
 use super::held::Held;
 use super::{Ask, DeskError, Identified, Means, Planned, Shelf};
 use crate::json;
+use crate::store::StoreError;
 use crate::store::model::{BugId, Case, CaseRow, FailureSeen, NewCase};
 
 /// How long a desk waits for questions before it looks whether other servers have stored something.
@@ -211,7 +212,13 @@ impl<'p, 'a> Worker<'p, 'a> {
             runs: 1,
             seen,
         };
-        self.shelf.handle.block_on(self.shelf.store.open(new))?;
-        Ok(())
+        match self.shelf.handle.block_on(self.shelf.store.open(new)) {
+            // Whoever reported it may open no more of them, which is not to keep the others' runs waiting.
+            Err(error @ (StoreError::Full { .. } | StoreError::TooManyBugs { .. })) => {
+                tracing::warn!(program = self.name, %error, "a bug that a run showed is left out");
+                Ok(())
+            }
+            opened => Ok(opened.map(drop)?),
+        }
     }
 }

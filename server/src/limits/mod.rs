@@ -3,6 +3,7 @@
 //! - [`budget`]: memory of messages that are being received or worked on
 //! - [`rate`]: requests in time
 //! - [`hosts`]: both, for each host and in total
+//! - [`turns`]: what takes long
 //! - [`body`]: what of a request is received: how large, how slowly
 //! - [`run()`], [`report()`]: what a record has to be like before anybody works on it
 //! - `predictors`: how many predictors a record can have; `traces`: how many branches
@@ -19,6 +20,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 mod traces;
+pub mod turns;
 
 use std::time::Duration;
 
@@ -30,6 +32,7 @@ pub use hosts::{Host, Hosts};
 pub use refusal::Refusal;
 pub use report::report;
 pub use run::{HITS, PREDICTORS, TRACES, WATCHED, run};
+pub use turns::{Turn, Turns};
 
 /// Where gRPC clients look when to try again, in milliseconds.
 pub const RETRY: &str = "grpc-retry-pushback-ms";

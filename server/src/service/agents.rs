@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt as _, wrappers::ReceiverStream};
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
-use super::{House, build, id, part, program, refused};
+use super::{House, build, id, part, path, program, refused};
 use crate::access::Identity;
 use crate::clock::now;
 use crate::desk::Means;
@@ -23,6 +23,9 @@ use crate::store::model::{Audit, Case, FailureSeen, HostRow, NewCase, State, deb
 const AGAIN_SECONDS: u32 = 300;
 /// Answers that wait for an agent to read them.
 const WAITING: usize = 4;
+/// Programs that are noted of a host, and bytes of what it says of itself.
+const MOST_PROGRAMS: usize = 64;
+const MOST_REGISTRATION: usize = 64 << 10;
 /// Files of one process.
 const MOST_MODULES: usize = 1024;
 
@@ -36,22 +39,27 @@ impl Agents for AgentsService {
         request: Request<v1::RegisterRequest>,
     ) -> Result<Response<v1::RegisterResponse>, Status> {
         let who = Identity::of(&request)?.clone();
-        let said = request.into_inner();
+        let mut said = request.into_inner();
         who.may_report_something()?;
         id("host", &said.host)?;
         for of in &said.programs {
             who.may_report(&of.name)?;
+        }
+        // A host that has run for long has run many builds: the first of them do for people who look at it.
+        said.programs.truncate(MOST_PROGRAMS);
+        let length = prost::Message::encoded_len(&said);
+        if length > MOST_REGISTRATION {
+            return Err(Status::invalid_argument(format!(
+                "what a host says of itself has {length} bytes, and at most {MOST_REGISTRATION} are taken"
+            )));
         }
         let row = HostRow {
             id: said.host.clone(),
             registration: Bytes::from(prost::Message::encode_to_vec(&said)),
             seen: now(),
         };
-        self.0
-            .store
-            .host(row)
-            .await
-            .map_err(|error| self.0.of_store(error))?;
+        let standing = self.0.store.host(row, &who.owner()).await;
+        self.0.stands(&who, &said.host, standing)?;
         Ok(Response::new(v1::RegisterResponse {
             server_version: env!("CARGO_PKG_VERSION").to_owned(),
             protocol: proto::PROTOCOL,
@@ -71,6 +79,7 @@ impl Agents for AgentsService {
         id("failure", &said.id)?;
         let report = limits::report(&said.report).map_err(refused)?;
         let modules = modules(&said.modules, &build)?;
+        self.0.speaks_for(&who, &said.host).await?;
         let mut lacking = self.lacking(&name, &said.modules, &modules).await?;
         lacking.extend(
             self.lacking_debug_files(&name, &said.debug_files, &modules)
@@ -279,6 +288,7 @@ fn modules(said: &[v1::Module], executable: &BuildId) -> Result<Vec<ModuleName>,
         )));
     }
     let named = |module: &v1::Module| -> Result<ModuleName, Status> {
+        path(&module.path)?;
         Ok(ModuleName {
             path: module.path.clone(),
             build_id: Some(build(&module.build_id)?),

@@ -22,6 +22,8 @@ use crate::store::model::{Audit, BugId, BugRow, CaseRow, Derived, State};
 const MOST_BUGS: u32 = 1000;
 /// What was steered, in one answer.
 const MOST_AUDITS: u32 = 1000;
+/// How often a bug may be widened: each time doubles what is tracked, and is gone through again by every server that opens it.
+const MOST_WIDENED: u32 = 24;
 /// How often whoever watches a bug is told of what other servers did.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
 
@@ -96,10 +98,12 @@ impl Bugs for BugsService {
         let who = Identity::of(&request)?.clone();
         let bug = request.into_inner().bug;
         self.0.readable(&who, &bug).await?;
+        let turn = self.0.watch(&who)?;
         let (bugs, shown) = mpsc::channel(1);
         let house = self.0.clone();
         let mut changes = house.room.changes();
         tokio::spawn(async move {
+            let _turn = turn;
             let mut last = None;
             loop {
                 let now = match house.readable(&who, &bug).await {
@@ -159,7 +163,16 @@ impl House {
         let (state, widen, words) = match what {
             What::Stop(_) => (State::Stopped, 0, "stopped".to_owned()),
             What::Resume(_) => (State::Tracking, 0, "resumed".to_owned()),
-            What::Widen(_) => (State::Tracking, 1, "widened".to_owned()),
+            What::Widen(_) => {
+                let widened = self.cases(&row.id).await?.first().map_or(0, |case| case.widened);
+                if widened >= MOST_WIDENED {
+                    return Err(Status::failed_precondition(format!(
+                        "bug {} was widened {widened} times: no program has so many statements",
+                        row.id
+                    )));
+                }
+                (State::Tracking, 1, "widened".to_owned())
+            }
             What::Fixed(fixed) => {
                 let build = build(&fixed.build_id)?;
                 let words = format!("marked as fixed in build {build}");

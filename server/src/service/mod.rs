@@ -1,10 +1,11 @@
 //! What agents and people can ask for, over gRPC.
 //!
-//! - [`agents`]: hosts, failures, plans; [`runs`]: what they did; [`upload`]: files of programs
+//! - [`agents`]: hosts, failures, plans; [`hosts`]: whose they are; [`runs`]: what they did; [`upload`]: files of programs
 //! - [`bugs`]: bugs and their sketches, for people
 
 pub mod agents;
 pub mod bugs;
+pub mod hosts;
 pub mod runs;
 mod upload;
 
@@ -16,13 +17,17 @@ use tokio::sync::watch;
 use tonic::Status;
 use tracee::Part;
 
+use crate::access::Identity;
+use crate::clock::now;
 use crate::config::Limits;
 use crate::desk::{DeskError, Room};
-use crate::limits::Refusal;
+use crate::limits::{Refusal, Turn, Turns};
 use crate::metrics::Metrics;
 use crate::source_places::SourcePlaces;
-use crate::store::objects::Objects;
+use crate::store::model::NewObject;
+use crate::store::objects::{Objects, Staged};
 use crate::store::{Store, StoreError};
+use hosts::Claims;
 use runs::Known;
 
 /// What all services have in common.
@@ -42,6 +47,12 @@ pub struct House {
     pub sources: Arc<SourcePlaces>,
     /// Cases that runs came for lately.
     pub known: Arc<Known>,
+    /// Hosts that somebody spoke for lately.
+    pub claims: Arc<Claims>,
+    /// Files that are being uploaded.
+    pub uploads: Arc<Turns>,
+    /// Streams that are followed.
+    pub watchers: Arc<Turns>,
     /// What was done.
     pub metrics: Arc<Metrics>,
     /// Whether the server is about to end: streams that would stay open end then.
@@ -58,15 +69,42 @@ impl House {
         }
     }
 
+    /// Whoever follows what changes is asked for anew with each change: so many may.
+    pub(crate) fn watch(&self, who: &Identity) -> Result<Turn, Status> {
+        self.watchers.begin(who.owner(), self.limits.watchers, "watchers")
+    }
+
     /// A question that the store has no answer for just now may be asked again.
     pub(crate) fn of_store(&self, error: StoreError) -> Status {
-        self.metrics.store_errors.add(1);
+        let figure = match error {
+            StoreError::Full { .. } | StoreError::TooManyBugs { .. } => &self.metrics.stored_refused,
+            _ => &self.metrics.store_errors,
+        };
+        figure.add(1);
         tracing::warn!(%error, "the store has no answer");
         match error {
             StoreError::Unavailable(_) => Status::unavailable(error.to_string()),
+            // Room comes with days, if at all: to wait for it is no use.
+            StoreError::Full { .. } | StoreError::TooManyBugs { .. } => {
+                Status::failed_precondition(error.to_string())
+            }
             StoreError::Refused(_) => Status::invalid_argument(error.to_string()),
             StoreError::Newer { .. } | StoreError::Damaged(_) => Status::internal(error.to_string()),
         }
+    }
+
+    /// Keeps an object that somebody brought; gives its key. It is noted before, so that nobody takes it for one that nothing refers to.
+    async fn keep(&self, who: &Identity, staged: Staged) -> Result<String, StoreError> {
+        let whole = staged.whole().await?;
+        let key = whole.key().to_owned();
+        let object = NewObject {
+            key: key.clone(),
+            bytes: whole.bytes(),
+            at: now(),
+        };
+        self.store.object(object, &who.owner()).await?;
+        self.objects.keep(whole).await?;
+        Ok(key)
     }
 
     pub(crate) fn of_desk(&self, error: DeskError) -> Status {
@@ -112,6 +150,17 @@ fn part(said: v1::module::Part) -> Option<Part> {
         v1::module::Part::File => None,
         v1::module::Part::Debug => Some(Part::Debug),
         v1::module::Part::Supplementary => Some(Part::Supplementary),
+    }
+}
+
+/// Where a host has a file: it is stored, and shown to people.
+fn path(path: &str) -> Result<(), Status> {
+    const LONGEST: usize = 4096;
+    match path.len() <= LONGEST && !path.contains(char::is_control) {
+        true => Ok(()),
+        false => Err(Status::invalid_argument(format!(
+            "the path of a file has at most {LONGEST} bytes and no control characters"
+        ))),
     }
 }
 

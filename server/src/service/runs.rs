@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
+use bytes::Bytes;
 use diagnosis::record::RunEnd;
 use proto::v1;
 use proto::v1::run_receipt::Outcome;
@@ -13,7 +14,7 @@ use crate::access::Identity;
 use crate::clock::now;
 use crate::limits;
 use crate::store::model::{Appended, BugId, Case, NewRun};
-use crate::store::{Body, MOST_INLINE};
+use crate::store::{Body, MOST_INLINE, StoreError};
 
 /// Cases that runs came for lately: which programs they are of.
 #[derive(Debug, Default)]
@@ -43,6 +44,7 @@ pub(super) async fn take(
     who: &Identity,
     said: v1::ReportRunsRequest,
 ) -> Result<Vec<v1::RunReceipt>, Status> {
+    who.may_report_something()?;
     id("host", &said.host)?;
     let most = house.limits.runs.min(proto::MOST_RUNS);
     if said.runs.len() > most {
@@ -50,6 +52,7 @@ pub(super) async fn take(
             "a report has at most {most} runs"
         )));
     }
+    house.speaks_for(who, &said.host).await?;
     house.metrics.runs_dropped.add(said.dropped);
     let mut receipts: Vec<Option<v1::RunReceipt>> = vec![None; said.runs.len()];
     let mut by_case: BTreeMap<(String, Case), Vec<(usize, NewRun)>> = BTreeMap::new();
@@ -93,8 +96,8 @@ async fn check(
     let body = match run.record.len() <= MOST_INLINE {
         true => Body::Inline(run.record),
         false => {
-            let put = house.objects.put(run.record).await;
-            Body::Object(put.map_err(|error| house.of_store(error.into()))?)
+            let kept = large(house, who, run.record).await;
+            Body::Object(kept.map_err(|error| house.of_store(error))?)
         }
     };
     let run = NewRun {
@@ -105,6 +108,13 @@ async fn check(
         body,
     };
     Ok(((name, case), run))
+}
+
+/// Keeps the record of a large run; gives its key.
+async fn large(house: &House, who: &Identity, record: Bytes) -> Result<String, StoreError> {
+    let mut staged = house.objects.stage(record.len() as u64).await?;
+    staged.write(record).await?;
+    house.keep(who, staged).await
 }
 
 /// Whether a case is of a program: whoever may report on one must not do so under another's name.
@@ -163,10 +173,10 @@ async fn append(
 
 /// Whether sending the same again would end the same way.
 fn is_final(status: &Status) -> bool {
-    use tonic::Code::{InvalidArgument, NotFound, OutOfRange, PermissionDenied};
+    use tonic::Code::{FailedPrecondition, InvalidArgument, NotFound, OutOfRange, PermissionDenied};
     matches!(
         status.code(),
-        InvalidArgument | NotFound | OutOfRange | PermissionDenied
+        FailedPrecondition | InvalidArgument | NotFound | OutOfRange | PermissionDenied
     )
 }
 

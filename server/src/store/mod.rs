@@ -13,16 +13,18 @@ pub mod model;
 pub mod objects;
 mod sql;
 
-pub use sql::open;
+pub use sql::{open, open_within};
 
 use bytes::Bytes;
 use program::BuildId;
 use thiserror::Error;
 use tonic::async_trait;
 
+use objects::Objects;
+
 use model::{
     Appended, Audit, BugId, BugRow, Case, CaseRow, Derived, FailureSeen, HostRow, HourOf, ModuleRow, NewCase,
-    NewRun, Overview, Retention, Retired, RunRow, State, StoredRun,
+    NewObject, NewRun, Overview, Owner, Retention, Retired, RunRow, Standing, State, StoredRun,
 };
 
 /// Why the store did not do what it was asked for.
@@ -44,6 +46,31 @@ pub enum StoreError {
     /// What is in it cannot be read.
     #[error("the store is damaged: {0}")]
     Damaged(String),
+    /// Somebody has stored as much as he may.
+    #[error(
+        "{bytes} bytes more are too much: {most} are kept of what one credential brought, `{owner}` here (`limits.stored_bytes`). \
+         What no bug and no host is about any more is given back by itself, after `retention.bug_days`"
+    )]
+    Full {
+        /// Who.
+        owner: Owner,
+        /// What he wants to store.
+        bytes: u64,
+        /// What he may have stored.
+        most: u64,
+    },
+    /// Somebody's hosts have reported as many bugs as they may.
+    #[error(
+        "hosts of {owner} have reported {most} bugs in build {build}, and may report no more (`limits.bugs`)"
+    )]
+    TooManyBugs {
+        /// Who.
+        owner: Owner,
+        /// In which build.
+        build: BuildId,
+        /// How many may be.
+        most: u64,
+    },
     /// It never will: there is no such case or bug, or what was given cannot be stored.
     #[error("the store does not take this: {0}")]
     Refused(String),
@@ -69,8 +96,14 @@ impl StoreError {
 /// Where everything is kept. Whatever a method returned `Ok` for is there after the server, or the database, was killed.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// Notes a host, or that it is still there.
-    async fn host(&self, host: HostRow) -> Result<(), StoreError>;
+    /// Notes a host, or that it is still there. It stays whose it was when it was first heard of.
+    async fn host(&self, host: HostRow, owner: &Owner) -> Result<Standing, StoreError>;
+    /// Whether somebody may speak for a host. It is his if nobody has spoken for it before.
+    async fn claim(&self, host: &str, owner: &Owner, at: u64) -> Result<Standing, StoreError>;
+    /// Has a host be whose it is that speaks for it next. Says whether it was somebody's.
+    async fn release(&self, host: &str) -> Result<bool, StoreError>;
+    /// How many hosts there are.
+    async fn host_count(&self) -> Result<u64, StoreError>;
     /// All hosts, by their ids.
     async fn hosts(&self) -> Result<Vec<HostRow>, StoreError>;
 
@@ -104,15 +137,22 @@ pub trait Store: Send + Sync + 'static {
     /// Who steered, the latest first.
     async fn audit(&self, most: u32) -> Result<Vec<Audit>, StoreError>;
 
-    /// Notes a module whose bytes are in the object store.
-    async fn module(&self, module: ModuleRow) -> Result<(), StoreError>;
+    /// Notes an object that is about to be stored: after that and not before it, for what was there before may just be removed. Whoever
+    /// refers to an object that is gone is told to store it again. It counts for whoever brought it first, until it is removed.
+    async fn object(&self, object: NewObject, owner: &Owner) -> Result<(), StoreError>;
+    /// How many bytes are stored for somebody.
+    async fn holding(&self, owner: &Owner) -> Result<u64, StoreError>;
+    /// Removes objects that nothing refers to and nobody has meant to since then. Says how many.
+    async fn remove_objects(&self, objects: &dyn Objects, before: u64) -> Result<u64, StoreError>;
+    /// Notes a module whose bytes are in the object store. It counts for whoever brought it, too, for many may be of one content.
+    async fn module(&self, module: ModuleRow, owner: &Owner) -> Result<(), StoreError>;
     /// Which of some modules are known, for whichever programs.
     async fn modules(&self, builds: &[BuildId]) -> Result<Vec<ModuleRow>, StoreError>;
     /// The same for modules that a host has at this time: they are not forgotten for a while.
     async fn modules_seen(&self, builds: &[BuildId], at: u64) -> Result<Vec<ModuleRow>, StoreError>;
 
-    /// Forgets what is older, or more, than is to be kept. Says what is gone; objects are the caller's to remove. The ids of
-    /// runs stay as long as their bug, so that none is counted twice.
+    /// Forgets what is older, or more, than is to be kept; objects are removed apart. Says what is gone. The ids of runs stay as
+    /// long as their bug, so that none is counted twice.
     async fn retire(&self, retention: Retention, now: u64) -> Result<Retired, StoreError>;
     /// Bugs with these words in what they are found by, the last seen first, with how the search stands.
     async fn overview(&self, words: &[String], most: u32) -> Result<Vec<Overview>, StoreError>;

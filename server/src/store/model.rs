@@ -9,6 +9,7 @@ use tracee::Part;
 
 use super::Body;
 use crate::access::Programs;
+use crate::config::Limits;
 
 /// A bug: a program's name and a signature, the same in all its builds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -75,6 +76,55 @@ pub struct HostRow {
     pub seen: u64,
 }
 
+/// Whoever is known by a credential, as the store tells him from others. A credential that was renewed under the same name is the
+/// same one's.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Owner(pub String);
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What each owner may have stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quotas {
+    /// Bytes of files, large runs and what bugs were opened with.
+    pub bytes: u64,
+    /// Hosts.
+    pub hosts: u64,
+    /// Bugs in one build of a program.
+    pub bugs: u64,
+}
+
+impl Default for Quotas {
+    fn default() -> Self {
+        Self::from(&Limits::default())
+    }
+}
+
+impl From<&Limits> for Quotas {
+    fn from(limits: &Limits) -> Self {
+        Self {
+            bytes: limits.stored_bytes,
+            hosts: limits.hosts,
+            bugs: limits.bugs,
+        }
+    }
+}
+
+/// Whether somebody may speak for a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is his.
+    Own,
+    /// It is somebody else's.
+    Taken,
+    /// It would be his, but he has as many as he may.
+    TooMany,
+}
+
 /// A case to open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewCase {
@@ -138,6 +188,8 @@ pub struct StoredRun {
     pub id: String,
     /// The host.
     pub host: String,
+    /// Whose that was when it first reported on the case, if anybody had spoken for it.
+    pub owner: Option<Owner>,
     /// When it came.
     pub at: u64,
     /// Its record.
@@ -283,6 +335,17 @@ pub struct Audit {
     pub what: String,
 }
 
+/// An object that is about to be stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewObject {
+    /// Its key.
+    pub key: String,
+    /// Its length.
+    pub bytes: u64,
+    /// When, in seconds since 1970.
+    pub at: u64,
+}
+
 /// A file of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModuleRow {
@@ -332,6 +395,4 @@ pub struct Retired {
     pub bugs: u64,
     /// Modules.
     pub modules: u64,
-    /// Objects that nothing refers to any more.
-    pub objects: Vec<String>,
 }

@@ -101,7 +101,7 @@ struct Empty {
     /// Something was searched for.
     is_search: bool,
     /// Hosts that are there.
-    hosts: usize,
+    hosts: u64,
     /// How this server is called.
     server: String,
 }
@@ -333,7 +333,7 @@ fn row(
 }
 
 async fn empty(house: &House, wanted: &Wanted, uri: &Uri, headers: &HeaderMap) -> Result<Empty, Status> {
-    let hosts = house.store.hosts().await;
+    let hosts = house.store.host_count().await;
     let hosts = hosts.map_err(|error| house.of_store(error))?;
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let is_secure = house.secure || text("x-forwarded-proto") == Some("https");
@@ -342,7 +342,7 @@ async fn empty(house: &House, wanted: &Wanted, uri: &Uri, headers: &HeaderMap) -
     let host = named.or_else(|| text(HOST.as_str())).unwrap_or("SERVER");
     Ok(Empty {
         is_search: !wanted.q.is_empty() || !wanted.state.is_empty() || wanted.page > 0,
-        hosts: hosts.len(),
+        hosts,
         server: shown(&format!("{scheme}://{host}"), 100),
     })
 }

@@ -17,6 +17,7 @@ use super::bug::version;
 use super::list::{Wanted, version_of};
 use super::refusal::Refusal;
 use crate::access::Identity;
+use crate::limits::Turn;
 use crate::service::House;
 
 /// However much happens, a page is told no more often.
@@ -35,7 +36,8 @@ pub(super) async fn bug(
 ) -> Result<News, Refusal> {
     // Whoever may not see it is told so at once.
     house.overview(&who, &bug).await?;
-    Ok(follow(house.clone(), move || {
+    let turn = house.watch(&who)?;
+    Ok(follow(house.clone(), turn, move || {
         let (house, who, bug) = (house.clone(), who.clone(), bug.clone());
         async move { Ok(version(&house.overview(&who, &bug).await?)) }
     }))
@@ -48,21 +50,23 @@ pub(super) async fn list(
     Query(wanted): Query<Wanted>,
 ) -> Result<News, Refusal> {
     who.may_read_something()?;
+    let turn = house.watch(&who)?;
     let wanted = std::sync::Arc::new(wanted);
-    Ok(follow(house.clone(), move || {
+    Ok(follow(house.clone(), turn, move || {
         let (house, who, wanted) = (house.clone(), who.clone(), wanted.clone());
         async move { version_of(&house, &who, &wanted).await }
     }))
 }
 
 /// Sends a version now and each time that it is another one.
-fn follow<F>(house: House, look: impl Fn() -> F + Send + 'static) -> News
+fn follow<F>(house: House, turn: Turn, look: impl Fn() -> F + Send + 'static) -> News
 where
     F: Future<Output = Result<String, Status>> + Send,
 {
     let (events, sent) = mpsc::channel(1);
     let mut changes = house.room.changes();
     tokio::spawn(async move {
+        let _turn = turn;
         let mut last = None;
         loop {
             // A store that has no answer just now may have one later.

@@ -1,13 +1,18 @@
 //! What is kept beside the logs, and for how long.
 
 use diagnosis::tracking::ModuleName;
+use failsketch_tests::folder::Folder;
 use server::access::Programs;
 use server::store::model::{
     Appended, Audit, BugId, Case, Derived, HostRow, ModuleRow, NewCase, NewRun, Retention, State,
 };
+use server::store::objects::Objects as _;
 use server::store::{Body, StoreError};
 
-use crate::place::{PROGRAM, Place, build, case, entries, new_case, on_both, opened, run, runs};
+use crate::place::{
+    PROGRAM, Place, build, case, entries, kept, new_case, objects, on_both, opened, run, runs, somebody,
+    uploaded,
+};
 
 on_both!(
     what_knows_more_is_kept,
@@ -163,7 +168,10 @@ async fn bugs_are_listed_by_when_they_were_seen(place: &Place) {
 async fn logs_are_shortened_as_far_as_a_sketch_knows_them(place: &Place) {
     let store = place.open().await;
     let case = opened(&*store, "b").await;
-    let (shared, own) = ("aa".repeat(32), "bb".repeat(32));
+    let folder = Folder::new("objects");
+    let objects = objects(&folder).await;
+    let shared = kept(&*store, &objects, "shared", 1000).await;
+    let own = kept(&*store, &objects, "own", 1000).await;
     let object = |id: &str, key: &str| NewRun {
         body: Body::Object(key.to_owned()),
         ..run(id)
@@ -196,11 +204,10 @@ async fn logs_are_shortened_as_far_as_a_sketch_knows_them(place: &Place) {
         (3, 0),
         "four are too many as well, but not in the sketch"
     );
-    assert_eq!(
-        retired.objects,
-        [own],
-        "the other one is meant by the last run, too"
-    );
+    // The other one is meant by the last run, too.
+    assert_eq!(store.remove_objects(&objects, 2000).await.expect("done"), 1);
+    assert!(!objects.exists(&own).await.expect("asked"));
+    assert!(objects.exists(&shared).await.expect("asked"));
     assert_eq!(numbers().await, [4, 5, 6, 7, 8, 9]);
     assert_eq!(
         store.case(&case).await.expect("read").expect("there").retired_seq,
@@ -211,8 +218,10 @@ async fn logs_are_shortened_as_far_as_a_sketch_knows_them(place: &Place) {
     assert_eq!(store.retire(keep(2), 2000).await.expect("done").runs, 4);
     assert_eq!(store.retire(keep(2), 2000).await.expect("done").runs, 0);
     assert_eq!(numbers().await, [8, 9]);
-    assert_eq!(store.retire(keep(0), 2000).await.expect("done").objects, [shared]);
+    assert_eq!(store.retire(keep(0), 2000).await.expect("done").runs, 2);
     assert!(numbers().await.is_empty());
+    assert_eq!(store.remove_objects(&objects, 2000).await.expect("done"), 1);
+    assert!(!objects.exists(&shared).await.expect("asked"));
 
     // What was forgotten was there all the same.
     let again = store.append(&case, runs(["1", "9", "10"])).await.expect("stored");
@@ -225,11 +234,16 @@ async fn logs_are_shortened_as_far_as_a_sketch_knows_them(place: &Place) {
 async fn old_bugs_are_forgotten(place: &Place) {
     let store = place.open().await;
     let (old, young) = (case("old"), case("young"));
-    let key = "cc".repeat(32);
-    for (case, at) in [(&old, 1000), (&young, 1500)] {
+    let folder = Folder::new("objects");
+    let objects = objects(&folder).await;
+    let keys = [
+        kept(&*store, &objects, "old", 1000).await,
+        kept(&*store, &objects, "young", 1000).await,
+    ];
+    for (case, at, key) in [(&old, 1000, &keys[0]), (&young, 1500, &keys[1])] {
         store.open(new_case(case, at)).await.expect("opened");
         let large = NewRun {
-            body: Body::Object(format!("{key}{}", at / 1500)),
+            body: Body::Object(key.clone()),
             ..run("large")
         };
         store.append(case, vec![run("a"), large]).await.expect("stored");
@@ -249,7 +263,9 @@ async fn old_bugs_are_forgotten(place: &Place) {
     store.append(&young, vec![failing]).await.expect("stored");
     let retired = store.retire(keep, 2550).await.expect("done");
     assert_eq!((retired.bugs, retired.runs), (1, 2));
-    assert_eq!(retired.objects, [format!("{key}0")]);
+    assert_eq!(store.remove_objects(&objects, 2550).await.expect("done"), 1);
+    assert!(!objects.exists(&keys[0]).await.expect("asked"));
+    assert!(objects.exists(&keys[1]).await.expect("asked"));
     assert_eq!(store.case(&old).await.expect("read"), None);
     assert_eq!(store.derived(&old).await.expect("read"), None);
     assert_eq!(store.bug(&old.bug).await.expect("read"), None);
@@ -279,7 +295,7 @@ async fn hosts_and_modules_are_noted(place: &Place) {
         host("b", 20, "new"),
         host("b", 15, "late"),
     ] {
-        store.host(row).await.expect("noted");
+        store.host(row, &somebody()).await.expect("noted");
     }
     assert_eq!(
         store.hosts().await.expect("read"),
@@ -306,8 +322,8 @@ async fn hosts_and_modules_are_noted(place: &Place) {
         seen: 20,
     };
     for number in 0..150 {
-        store.module(module(number)).await.expect("noted");
-        store.module(module(number)).await.expect("noted again");
+        uploaded(&*store, &module(number)).await;
+        uploaded(&*store, &module(number)).await;
     }
     let asked: Vec<_> = (100..250).rev().chain([100]).map(build).collect();
     let known = store.modules(&asked).await.expect("read");
@@ -319,7 +335,7 @@ async fn hosts_and_modules_are_noted(place: &Place) {
         object: "ff".repeat(32),
         ..module(100)
     };
-    store.module(forged.clone()).await.expect("noted");
+    uploaded(&*store, &forged).await;
     let both = store.modules(&[build(100)]).await.expect("read");
     assert_eq!(both, [module(100), forged.clone()]);
     let believed = |program: &str| both.iter().filter(|row| row.programs.contain(program)).count();
@@ -338,7 +354,7 @@ async fn modules_that_no_bug_is_about_are_forgotten(place: &Place) {
         seen: 1000,
     };
     for number in 1..=4 {
-        store.module(module(number)).await.expect("noted");
+        uploaded(&*store, &module(number)).await;
     }
     // One of them was uploaded by two who do not believe each other.
     let other = ModuleRow {
@@ -346,7 +362,7 @@ async fn modules_that_no_bug_is_about_are_forgotten(place: &Place) {
         object: "ff".repeat(32),
         ..module(4)
     };
-    store.module(other.clone()).await.expect("noted");
+    uploaded(&*store, &other).await;
     // The first is a bug's; the second, some host was seen to have again.
     let needed = ModuleName {
         path: "/usr/lib/libc.so.6".to_owned(),
@@ -374,9 +390,6 @@ async fn modules_that_no_bug_is_about_are_forgotten(place: &Place) {
     };
     let retired = store.retire(keep, 2000).await.expect("done");
     assert_eq!((retired.modules, retired.bugs), (3, 0));
-    let mut objects = retired.objects;
-    objects.sort();
-    assert_eq!(objects, [module(3).object, module(4).object, other.object]);
     let all: Vec<_> = (1..=4).map(build).collect();
     let left = store.modules(&all).await.expect("read");
     let left: Vec<_> = left.into_iter().map(|row| row.build).collect();

@@ -64,10 +64,15 @@ async fn what_is_stored_comes_back(place: &Place) {
     let store = place.open().await;
     let case = opened(&*store, "b").await;
     let all: Vec<u8> = (0..=255).cycle().take(60_000).collect();
+    let key = "ab".repeat(32);
+    store
+        .object(crate::place::object(&key, 1), &crate::place::somebody())
+        .await
+        .expect("noted");
     let bodies = [
         Body::Inline(all.into()),
         Body::Inline("".into()),
-        Body::Object("ab".repeat(32)),
+        Body::Object(key),
     ];
     // 131 runs are more than one statement takes.
     let some: Vec<NewRun> = (0..131_usize)

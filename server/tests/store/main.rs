@@ -3,7 +3,9 @@
 mod crashes;
 mod knowledge;
 mod logs;
+mod objects;
 mod orders;
+mod owners;
 mod pages;
 mod place;
 mod versions;

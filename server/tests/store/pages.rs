@@ -2,7 +2,7 @@
 
 use server::store::model::{Audit, BugId, Case, Derived, HostRow, NewRun, State};
 
-use crate::place::{Place, build, case, new_case, on_both, opened, run, seen};
+use crate::place::{Place, build, case, new_case, on_both, opened, run, seen, somebody};
 
 on_both!(
     bugs_come_with_how_their_search_stands,
@@ -132,7 +132,7 @@ async fn runs_and_hosts_are_found_by_their_names(place: &Place) {
         registration: "said".into(),
         seen: 5,
     };
-    store.host(host.clone()).await.expect("noted");
+    store.host(host.clone(), &somebody()).await.expect("noted");
     let ids = ["h1".to_owned(), "h2".to_owned()];
     assert_eq!(store.hosts_named(&ids).await.expect("read"), [host]);
 }

@@ -5,8 +5,13 @@ use std::sync::Arc;
 use failsketch_tests::folder::Folder;
 use failsketch_tests::postgres::Postgres;
 use program::BuildId;
-use server::store::model::{Appended, BugId, Case, FailureSeen, NewCase, NewRun, StoredRun};
+use server::store::model::{
+    Appended, BugId, Case, FailureSeen, ModuleRow, NewCase, NewObject, NewRun, Owner, StoredRun,
+};
+use server::store::objects::Objects;
+use server::store::objects::folder::FolderObjects;
 use server::store::{Body, Store};
+use sqlx::{AnyConnection, Connection as _};
 
 /// A database.
 pub enum Place {
@@ -28,6 +33,16 @@ impl Place {
             Self::Sqlite(folder) => format!("sqlite:{}", folder.path().join("store.db").display()),
             Self::Postgres(postgres) => postgres.url(),
         }
+    }
+
+    /// Changes what is in it past the store, as another version would have it.
+    pub async fn change(&self, statements: &[&'static str]) {
+        let mut connection = AnyConnection::connect(&self.url()).await.expect("connects");
+        for statement in statements {
+            let done = sqlx::raw_sql(*statement).execute(&mut connection).await;
+            done.expect("changed");
+        }
+        connection.close().await.expect("closed");
     }
 
     /// Opens the store, as another server would.
@@ -58,6 +73,11 @@ pub(crate) use on_both;
 /// Whose cases there are.
 pub const PROGRAM: &str = "compress";
 
+/// Who reports, where that does not matter.
+pub fn somebody() -> Owner {
+    Owner("token agents".to_owned())
+}
+
 pub fn build(number: u8) -> BuildId {
     BuildId(vec![number; 20])
 }
@@ -87,6 +107,39 @@ pub fn new_case(case: &Case, at: u64) -> NewCase {
         runs: 7,
         seen: seen(&format!("opening-{at}"), at),
     }
+}
+
+/// Objects in a folder.
+pub async fn objects(folder: &Folder) -> FolderObjects {
+    FolderObjects::open(folder.path()).await.expect("a folder opens")
+}
+
+/// Keeps an object as a server does; gives its key.
+pub async fn kept(store: &dyn Store, objects: &dyn Objects, content: &'static str, at: u64) -> String {
+    let mut staged = objects.stage(u64::MAX).await.expect("staged");
+    staged.write(content.into()).await.expect("written");
+    let whole = staged.whole().await.expect("on disk");
+    let key = whole.key().to_owned();
+    store.object(object(&key, at), &somebody()).await.expect("noted");
+    objects.keep(whole).await.expect("kept");
+    key
+}
+
+pub fn object(key: &str, at: u64) -> NewObject {
+    NewObject {
+        key: key.to_owned(),
+        bytes: 1,
+        at,
+    }
+}
+
+/// Notes a file, and its object as one that is stored.
+pub async fn uploaded(store: &dyn Store, module: &ModuleRow) {
+    store
+        .object(object(&module.object, module.seen), &somebody())
+        .await
+        .expect("noted");
+    store.module(module.clone(), &somebody()).await.expect("noted");
 }
 
 /// Opens a case at time 1000.

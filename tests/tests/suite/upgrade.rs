@@ -46,6 +46,13 @@ fn a_store_of_the_first_version_is_brought_up_to_date_and_keeps_what_is_in_it() 
             "ALTER TABLE derived DROP COLUMN words",
             "ALTER TABLE derived DROP COLUMN course",
             "DROP INDEX audit_of_bug",
+            "DROP TABLE objects",
+            "DROP TABLE holdings",
+            "DROP INDEX hosts_of_owner",
+            "ALTER TABLE hosts DROP COLUMN owner",
+            "ALTER TABLE openings DROP COLUMN owner",
+            "ALTER TABLE reporters DROP COLUMN owner",
+            "ALTER TABLE openings DROP COLUMN counted",
             "DELETE FROM migrations WHERE version > 1",
         ],
     );

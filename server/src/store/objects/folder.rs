@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 use tempfile::{PathPersistError, TempPath};
 use tonic::async_trait;
 
-use super::staged::{Complete, blocking};
-use super::{ObjectError, Objects, Staged, check};
+use super::staged::blocking;
+use super::{ObjectError, Objects, Staged, Whole, check};
 
 /// What a server left that was killed goes away when one starts, unless another one may still write it.
 const ABANDONED: Duration = Duration::from_secs(24 * 3600);
@@ -42,14 +42,9 @@ impl FolderObjects {
     }
 
     /// Gives a complete file its name.
-    pub(super) async fn adopt(&self, complete: Complete) -> Result<String, ObjectError> {
-        let Complete { path, key } = complete;
-        let target = self.path(&key);
-        blocking(move || {
-            settle(path, &target)?;
-            Ok(key)
-        })
-        .await
+    pub(super) async fn adopt(&self, whole: Whole) -> Result<(), ObjectError> {
+        let target = self.path(&whole.key);
+        blocking(move || settle(whole.path, &target)).await
     }
 
     /// The path of an object, there or not.
@@ -64,8 +59,8 @@ impl Objects for FolderObjects {
         Staged::new(&self.incoming, most).await
     }
 
-    async fn keep(&self, staged: Staged) -> Result<String, ObjectError> {
-        self.adopt(staged.complete().await?).await
+    async fn keep(&self, whole: Whole) -> Result<(), ObjectError> {
+        self.adopt(whole).await
     }
 
     async fn get(&self, key: &str) -> Result<PathBuf, ObjectError> {

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use thiserror::Error;
 use tonic::async_trait;
 
-pub use staged::Staged;
+pub use staged::{Staged, Whole};
 
 /// Why an object was not stored or found.
 #[derive(Debug, Error)]
@@ -54,8 +54,8 @@ impl From<io::Error> for ObjectError {
 pub trait Objects: Send + Sync + 'static {
     /// Begins an object of at most so many bytes.
     async fn stage(&self, most: u64) -> Result<Staged, ObjectError>;
-    /// Keeps what was staged; gives its key.
-    async fn keep(&self, staged: Staged) -> Result<String, ObjectError>;
+    /// Keeps what came whole. What is there already stays.
+    async fn keep(&self, whole: Whole) -> Result<(), ObjectError>;
     /// A file with the object's content, to be read or mapped.
     async fn get(&self, key: &str) -> Result<PathBuf, ObjectError>;
     /// Whether it is there.
@@ -67,7 +67,10 @@ pub trait Objects: Send + Sync + 'static {
     async fn put(&self, content: Bytes) -> Result<String, ObjectError> {
         let mut staged = self.stage(content.len() as u64).await?;
         staged.write(content).await?;
-        self.keep(staged).await
+        let whole = staged.whole().await?;
+        let key = whole.key().to_owned();
+        self.keep(whole).await?;
+        Ok(key)
     }
 }
 

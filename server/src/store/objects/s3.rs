@@ -16,8 +16,7 @@ use tokio_stream::StreamExt as _;
 use tonic::async_trait;
 
 use super::folder::FolderObjects;
-use super::staged::Complete;
-use super::{ObjectError, Objects, Staged, check};
+use super::{ObjectError, Objects, Staged, Whole, check};
 
 /// A bucket with a cache.
 #[derive(Clone, Debug)]
@@ -142,9 +141,9 @@ impl S3Objects {
         })
     }
 
-    async fn send(&self, complete: &Complete) -> Result<(), ObjectError> {
-        let name = name(&complete.key);
-        let mut file = tokio::fs::File::open(&complete.path).await?;
+    async fn send(&self, whole: &Whole) -> Result<(), ObjectError> {
+        let name = name(&whole.key);
+        let mut file = tokio::fs::File::open(&whole.path).await?;
         let mut writer = BufWriter::with_capacity(self.bucket.clone(), name, PIECE);
         let mut piece = vec![0; PIECE];
         loop {
@@ -168,9 +167,9 @@ impl S3Objects {
         while let Some(piece) = pieces.next().await {
             staged.write(piece?).await?;
         }
-        let complete = staged.complete().await?;
-        match complete.key == key {
-            true => self.cache.adopt(complete).await.map(drop),
+        let whole = staged.whole().await?;
+        match whole.key == key {
+            true => self.cache.adopt(whole).await,
             false => Err(ObjectError::Damaged(key.to_owned())),
         }
     }
@@ -199,12 +198,11 @@ impl Objects for S3Objects {
         self.cache.stage(most).await
     }
 
-    async fn keep(&self, staged: Staged) -> Result<String, ObjectError> {
-        let complete = staged.complete().await?;
-        if !self.exists(&complete.key).await? {
-            self.send(&complete).await?;
+    async fn keep(&self, whole: Whole) -> Result<(), ObjectError> {
+        if !self.exists(&whole.key).await? {
+            self.send(&whole).await?;
         }
-        self.cache.adopt(complete).await
+        self.cache.adopt(whole).await
     }
 
     async fn get(&self, key: &str) -> Result<PathBuf, ObjectError> {

@@ -25,10 +25,26 @@ struct Open {
     hash: Sha256,
 }
 
-/// All bytes, on disk, under a name that nobody looks for.
-pub(super) struct Complete {
+/// All bytes, on disk, under a name that nobody looks for. They go away with it unless they are kept.
+#[derive(Debug)]
+pub struct Whole {
     pub(super) path: TempPath,
     pub(super) key: String,
+    bytes: u64,
+}
+
+impl Whole {
+    /// What it will be called.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Its length.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
 }
 
 impl Staged {
@@ -76,13 +92,17 @@ impl Staged {
     }
 
     /// Brings it to disk and learns its key.
-    pub(super) async fn complete(self) -> Result<Complete, ObjectError> {
+    ///
+    /// # Errors
+    /// When it cannot be brought to disk, or a write has failed before.
+    pub async fn whole(self) -> Result<Whole, ObjectError> {
+        let bytes = self.length;
         let Open { file, hash } = self.open.ok_or_else(given_up)?;
         blocking(move || {
             file.as_file().sync_all()?;
             let key = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
             let path = file.into_temp_path();
-            Ok(Complete { path, key })
+            Ok(Whole { path, key, bytes })
         })
         .await
     }

@@ -10,6 +10,7 @@ use sqlx::AnyConnection;
 use sqlx::{Connection as _, Row as _};
 
 use super::connect::Dialect;
+use super::objects::{lost, touch_all};
 use super::pages::{HOUR, count_in_trend};
 use super::rows::{IN_64, int, sixty_four, unsigned};
 use crate::store::model::{Appended, Case, NewRun};
@@ -68,8 +69,13 @@ async fn attempt(
         .iter()
         .map(|call| Ok(vec![Appended::Duplicate; call.runs.len()]))
         .collect();
+    let lacking = touch_all(&mut transaction, calls).await?;
+    for &call in &lacking {
+        answers[call] = Err(lost());
+    }
     let mut reporters = Vec::new();
-    for (case, calls_of_case) in by_case(calls) {
+    for (case, mut calls_of_case) in by_case(calls) {
+        calls_of_case.retain(|call| !lacking.contains(call));
         let mut fresh = first_of_each_id(calls, &calls_of_case);
         if trust == Trust::Nothing {
             let known = match advance(&mut transaction, case, &[]).await? {
@@ -247,7 +253,9 @@ pub(super) async fn note_reporter(
     number: i64,
     host: &str,
 ) -> Result<(), StoreError> {
-    sqlx::query("INSERT INTO reporters (case_number, host) VALUES ($1, $2) ON CONFLICT DO NOTHING")
+    const SQL: &str = "INSERT INTO reporters (case_number, host, owner) \
+         VALUES ($1, $2, (SELECT owner FROM hosts WHERE id = $2)) ON CONFLICT DO NOTHING";
+    sqlx::query(SQL)
         .bind(number)
         .bind(host)
         .execute(connection)

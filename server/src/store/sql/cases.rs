@@ -1,15 +1,19 @@
 //! Cases: opening them, counting their failures, reading their logs, and what was derived from those.
 
+use diagnosis::tracking::ModuleName;
 use program::BuildId;
 use sqlx::AnyConnection;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::append::note_reporter;
+use super::holdings::{self, LEAST};
+use super::hosts::owner_of;
+use super::modules::hold_modules;
 use super::pages::{HOUR, count_in_trend};
-use super::rows::{bytes, count, int, state, state_columns, widened};
+use super::rows::{bytes, count, int, state, state_columns, unsigned, widened};
 use super::{SqlStore, Writing};
-use crate::store::model::{BugId, Case, CaseRow, Derived, FailureSeen, NewCase, State, StoredRun};
+use crate::store::model::{BugId, Case, CaseRow, Derived, FailureSeen, NewCase, Owner, State, StoredRun};
 use crate::store::{Body, StoreError};
 
 /// A case with its bug and what it was opened with.
@@ -49,19 +53,65 @@ impl SqlStore {
         .fetch_optional(&mut *writing)
         .await?;
         if let Some(row) = &opened {
+            let modules: Vec<ModuleName> = serde_json::from_slice(&new.modules)
+                .map_err(|error| StoreError::Refused(format!("the files of the process: {error}")))?;
+            let builds: Vec<BuildId> = modules.into_iter().filter_map(|module| module.build_id).collect();
+            if !hold_modules(&mut writing, &new.program, &builds, new.seen.at).await? {
+                return Err(StoreError::Unavailable(
+                    "a file of the process was forgotten since it was uploaded".to_owned(),
+                ));
+            }
+            let number: i64 = row.try_get(0)?;
+            let owner = owner_of(&mut writing, &new.seen.host).await?;
+            let counted = LEAST + (new.modules.len() + new.report.len()) as u64;
             sqlx::query(
-                "INSERT INTO openings (case_number, modules, report, runs_until) VALUES ($1, $2, $3, $4)",
+                "INSERT INTO openings (case_number, modules, report, runs_until, owner, counted) \
+                 VALUES ($1, $2, $3, $4, $5, $6)",
             )
-            .bind(row.try_get::<i64, _>(0)?)
+            .bind(number)
             .bind(&new.modules[..])
             .bind(&new.report[..])
             .bind(int(new.runs))
+            .bind(owner.as_ref().map(|owner| owner.0.as_str()))
+            .bind(int(counted))
             .execute(&mut *writing)
             .await?;
+            count_failure(&mut writing, &new.case, &new.seen).await?;
+            if let Some(owner) = owner {
+                self.leave_room(&mut writing, &new.case.build, &owner).await?;
+                holdings::count(&mut writing, &owner, counted, self.quotas.bytes).await?;
+            }
+            writing.commit().await?;
+            return Ok(true);
         }
         count_failure(&mut writing, &new.case, &new.seen).await?;
         writing.commit().await?;
-        Ok(opened.is_some())
+        Ok(false)
+    }
+
+    /// Fails if an owner's hosts have opened more cases of a build than they may, with those that are not committed.
+    async fn leave_room(
+        &self,
+        connection: &mut AnyConnection,
+        build: &BuildId,
+        owner: &Owner,
+    ) -> Result<(), StoreError> {
+        let opened: i64 = sqlx::query_scalar(
+            "SELECT COUNT(*) FROM cases JOIN openings ON openings.case_number = cases.number \
+             WHERE cases.build = $1 AND openings.owner = $2",
+        )
+        .bind(build.0.as_slice())
+        .bind(owner.0.as_str())
+        .fetch_one(connection)
+        .await?;
+        match unsigned(opened)? > self.quotas.bugs {
+            true => Err(StoreError::TooManyBugs {
+                owner: owner.clone(),
+                build: build.clone(),
+                most: self.quotas.bugs,
+            }),
+            false => Ok(()),
+        }
     }
 
     pub(super) async fn count_failure(&self, case: &Case, seen: &FailureSeen) -> Result<bool, StoreError> {
@@ -78,8 +128,9 @@ impl SqlStore {
         most: u32,
     ) -> Result<Vec<StoredRun>, StoreError> {
         let rows = sqlx::query(
-            "SELECT seq, id, host, at, body, object FROM runs \
-             WHERE case_number = (SELECT number FROM cases WHERE bug = $1 AND build = $2) \
+            "SELECT seq, id, runs.host, at, body, object, owner FROM runs LEFT JOIN reporters \
+             ON reporters.case_number = runs.case_number AND reporters.host = runs.host \
+             WHERE runs.case_number = (SELECT number FROM cases WHERE bug = $1 AND build = $2) \
              AND seq > $3 AND (body IS NOT NULL OR object IS NOT NULL) ORDER BY seq LIMIT $4",
         )
         .bind(case.bug.0.as_str())
@@ -240,6 +291,7 @@ fn stored_run(row: &AnyRow) -> Result<StoredRun, StoreError> {
         seq: count(row, "seq")?,
         id: row.try_get("id")?,
         host: row.try_get("host")?,
+        owner: row.try_get::<Option<String>, _>("owner")?.map(Owner),
         at: count(row, "at")?,
         body,
     })

@@ -33,6 +33,26 @@ pub(super) const MIGRATIONS: &[Migration] = &[
         name: "modules for programs",
         sql: include_str!("../../../migrations/0004_modules_for_programs.sql"),
     },
+    Migration {
+        name: "owners of hosts",
+        sql: include_str!("../../../migrations/0005_owners.sql"),
+    },
+    Migration {
+        name: "objects",
+        sql: include_str!("../../../migrations/0006_objects.sql"),
+    },
+    Migration {
+        name: "holdings",
+        sql: include_str!("../../../migrations/0007_holdings.sql"),
+    },
+    Migration {
+        name: "owners of openings",
+        sql: include_str!("../../../migrations/0008_openings_owned.sql"),
+    },
+    Migration {
+        name: "owners of reporters",
+        sql: include_str!("../../../migrations/0009_reporters_owned.sql"),
+    },
 ];
 
 /// Any number will do, as long as every failsketch takes the same.

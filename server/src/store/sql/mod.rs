@@ -3,7 +3,8 @@
 //! - `connect`: which database, and its settings
 //! - `migrate`: tables of older versions
 //! - `lane`, `append`: runs into logs, the hot path
-//! - `cases`, `bugs`, `places`, `retire`: everything else; `pages`: what pages show
+//! - `holdings`: how much is stored for whom
+//! - `cases`, `bugs`, `hosts`, `modules`, `objects`, `retire`: everything else; `pages`: what pages show
 //! - `rows`, `error`: what comes back from a database
 
 mod append;
@@ -11,10 +12,13 @@ mod bugs;
 mod cases;
 mod connect;
 mod error;
+mod holdings;
+mod hosts;
 mod lane;
 mod migrate;
+mod modules;
+mod objects;
 mod pages;
-mod places;
 mod retire;
 mod rows;
 
@@ -30,8 +34,9 @@ use tonic::async_trait;
 
 use super::model::{
     Appended, Audit, BugId, BugRow, Case, CaseRow, Derived, FailureSeen, HostRow, HourOf, ModuleRow, NewCase,
-    NewRun, Overview, Retention, Retired, RunRow, State, StoredRun,
+    NewObject, NewRun, Overview, Owner, Quotas, Retention, Retired, RunRow, Standing, State, StoredRun,
 };
+use super::objects::Objects;
 use super::{Store, StoreError};
 use connect::{Address, Dialect};
 use lane::Lanes;
@@ -42,7 +47,17 @@ use migrate::{MIGRATIONS, Migration, migrate};
 /// # Errors
 /// If it is out of reach, newer than this failsketch, or no store.
 pub async fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
-    Ok(Arc::new(SqlStore::open(url, MIGRATIONS).await?))
+    open_within(url, Quotas::default()).await
+}
+
+/// The same, where whoever reports may store so much and no more.
+///
+/// # Errors
+/// As [`open`].
+pub async fn open_within(url: &str, quotas: Quotas) -> Result<Arc<dyn Store>, StoreError> {
+    let mut store = SqlStore::open(url, MIGRATIONS).await?;
+    store.quotas = quotas;
+    Ok(Arc::new(store))
 }
 
 #[derive(Debug)]
@@ -51,6 +66,7 @@ struct SqlStore {
     /// For everything but runs.
     pool: AnyPool,
     lanes: Lanes,
+    quotas: Quotas,
     /// SQLite has one writer at a time. Those in this process queue here, in order; its own way of waiting is to try again
     /// now and then, at which a busy lane would nearly always be faster.
     turn: Option<Arc<Mutex<()>>>,
@@ -95,6 +111,7 @@ impl SqlStore {
             lanes: Lanes::open(&address, turn.as_ref()),
             address,
             pool,
+            quotas: Quotas::default(),
             turn,
         })
     }
@@ -140,8 +157,20 @@ impl DerefMut for Writing<'_> {
 
 #[async_trait]
 impl Store for SqlStore {
-    async fn host(&self, host: HostRow) -> Result<(), StoreError> {
-        self.note_host(&host).await
+    async fn host(&self, host: HostRow, owner: &Owner) -> Result<Standing, StoreError> {
+        self.note_host(&host, owner).await
+    }
+
+    async fn claim(&self, host: &str, owner: &Owner, at: u64) -> Result<Standing, StoreError> {
+        self.claim_host(host, owner, at).await
+    }
+
+    async fn release(&self, host: &str) -> Result<bool, StoreError> {
+        self.release_host(host).await
+    }
+
+    async fn host_count(&self) -> Result<u64, StoreError> {
+        self.count_hosts().await
     }
 
     async fn hosts(&self) -> Result<Vec<HostRow>, StoreError> {
@@ -200,8 +229,20 @@ impl Store for SqlStore {
         self.read_audit(most).await
     }
 
-    async fn module(&self, module: ModuleRow) -> Result<(), StoreError> {
-        self.note_module(&module).await
+    async fn object(&self, object: NewObject, owner: &Owner) -> Result<(), StoreError> {
+        self.note_object(&object, owner).await
+    }
+
+    async fn holding(&self, owner: &Owner) -> Result<u64, StoreError> {
+        self.read_holding(owner).await
+    }
+
+    async fn remove_objects(&self, objects: &dyn Objects, before: u64) -> Result<u64, StoreError> {
+        SqlStore::remove_objects(self, objects, before).await
+    }
+
+    async fn module(&self, module: ModuleRow, owner: &Owner) -> Result<(), StoreError> {
+        self.note_module(&module, owner).await
     }
 
     async fn modules(&self, builds: &[BuildId]) -> Result<Vec<ModuleRow>, StoreError> {

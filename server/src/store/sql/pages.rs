@@ -7,9 +7,9 @@ use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, Row as _};
 
 use super::SqlStore;
-use super::rows::{IN_64, bytes, count, int, sixty_four, state, widened};
+use super::rows::{IN_64, count, int, sixty_four, state, widened};
 use crate::store::StoreError;
-use crate::store::model::{Audit, BugId, Case, HostRow, HourOf, Overview, RunRow};
+use crate::store::model::{Audit, BugId, Case, HourOf, Overview, RunRow};
 
 /// Seconds.
 pub(super) const HOUR: u64 = 3600;
@@ -113,30 +113,6 @@ impl SqlStore {
             }
             for row in &query.fetch_all(&self.pool).await? {
                 hosts.push((BugId(row.try_get("bug")?), count(row, "hosts")?));
-            }
-        }
-        Ok(hosts)
-    }
-
-    pub(super) async fn read_hosts_named(&self, ids: &[String]) -> Result<Vec<HostRow>, StoreError> {
-        static SQL: LazyLock<String> = LazyLock::new(|| {
-            format!(
-                "SELECT id, registration, seen FROM hosts WHERE id IN ({})",
-                *IN_64
-            )
-        });
-        let mut hosts = Vec::new();
-        for some in ids.chunks(64) {
-            let mut query = sqlx::query(SQL.as_str());
-            for id in sixty_four(some) {
-                query = query.bind(id.as_str());
-            }
-            for row in &query.fetch_all(&self.pool).await? {
-                hosts.push(HostRow {
-                    id: row.try_get("id")?,
-                    registration: bytes(row, "registration")?,
-                    seen: count(row, "seen")?,
-                });
             }
         }
         Ok(hosts)

@@ -1,16 +1,21 @@
 //! Forgetting.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use diagnosis::tracking::ModuleName;
 use program::BuildId;
 use sqlx::AnyConnection;
 use sqlx::Row as _;
 
-use super::rows::{int, unsigned};
+use super::holdings::{LEAST, give_back};
+use super::hosts::forget_hosts;
+use super::rows::{count, int, unsigned};
 use super::{SqlStore, Writing};
 use crate::store::StoreError;
 use crate::store::model::{PARTS, Retention, Retired, debug_key};
+
+/// Files that are forgotten in one transaction.
+const TOGETHER: usize = 500;
 
 impl SqlStore {
     /// Each log and each bug in a transaction of its own: others want to write in between.
@@ -46,13 +51,21 @@ impl SqlStore {
                 .fetch_all(&mut *writing)
                 .await?;
         let mut runs = 0;
-        let mut objects = BTreeSet::new();
+        let mut owners: BTreeMap<String, u64> = BTreeMap::new();
         for case in &cases {
             if case.try_get::<i64, _>("last_seen")? >= before {
                 return Ok(());
             }
             let number: i64 = case.try_get("number")?;
-            objects.extend(objects_until(&mut writing, number, i64::MAX).await?);
+            let opening = sqlx::query("SELECT owner, counted FROM openings WHERE case_number = $1")
+                .bind(number)
+                .fetch_optional(&mut *writing)
+                .await?;
+            if let Some(opening) = opening
+                && let Some(owner) = opening.try_get::<Option<String>, _>("owner")?
+            {
+                *owners.entry(owner).or_default() += count(&opening, "counted")?;
+            }
             let bodies = "SELECT COUNT(*) FROM runs WHERE case_number = $1 AND (body IS NOT NULL OR object IS NOT NULL)";
             let some: i64 = sqlx::query_scalar(bodies)
                 .bind(number)
@@ -76,68 +89,89 @@ impl SqlStore {
             Err(sqlx::Error::Database(error)) if error.is_foreign_key_violation() => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        let objects = unreferenced(&mut writing, objects).await?;
+        for (owner, bytes) in &owners {
+            give_back(&mut writing, Some(owner), *bytes).await?;
+        }
         writing.commit().await?;
         retired.runs += runs;
         retired.bugs += gone.rows_affected();
-        retired.objects.extend(objects);
         Ok(())
     }
 
     /// Hosts that are gone, and ids of failures that nobody will send again.
     async fn forget_places(&self, before: i64) -> Result<(), StoreError> {
         let mut writing = self.write().await?;
-        for sql in [
-            "DELETE FROM hosts WHERE seen < $1",
-            "DELETE FROM failures WHERE at < $1",
-        ] {
-            sqlx::query(sql).bind(before).execute(&mut *writing).await?;
-        }
+        forget_hosts(&mut writing, before).await?;
+        sqlx::query("DELETE FROM failures WHERE at < $1")
+            .bind(before)
+            .execute(&mut *writing)
+            .await?;
         writing.commit().await
     }
 
-    /// Files that no bug is about and no host was seen to have since. A host that reports a failure has its files noted as seen
-    /// before its bug is opened, so none is forgotten in between.
+    /// Files that no bug is about and no host was seen to have since. What bugs are about is asked again when the files' rows are held:
+    /// who opens a case meanwhile waits for them, and is told that they are gone.
     async fn forget_modules(&self, before: i64, retired: &mut Retired) -> Result<(), StoreError> {
-        let openings: Vec<Vec<u8>> = sqlx::query_scalar("SELECT modules FROM openings")
-            .fetch_all(&self.pool)
-            .await?;
-        let mut needed: BTreeSet<BuildId> = BTreeSet::new();
-        for modules in &openings {
-            let Ok(modules) = serde_json::from_slice::<Vec<ModuleName>>(modules) else {
-                // Nobody knows what it needs.
-                return Ok(());
-            };
-            for build in modules.into_iter().filter_map(|module| module.build_id) {
-                needed.extend(PARTS.map(|part| debug_key(&build, part)));
-                needed.insert(build);
+        let Some(needed) = needed(&mut *self.pool.acquire().await?).await? else {
+            return Ok(());
+        };
+        let rows =
+            sqlx::query("SELECT build, programs FROM modules WHERE seen < $1 ORDER BY build, programs")
+                .bind(before)
+                .fetch_all(&self.pool)
+                .await?;
+        let mut old: Vec<(BuildId, String)> = Vec::new();
+        for row in rows {
+            let build = BuildId(row.try_get("build")?);
+            if !needed.contains(&build) {
+                old.push((build, row.try_get("programs")?));
             }
         }
-        let old = sqlx::query("SELECT build, programs, object FROM modules WHERE seen < $1 ORDER BY build")
-            .bind(before)
-            .fetch_all(&self.pool)
-            .await?;
-        for row in old {
-            let (build, object): (Vec<u8>, String) = (row.try_get("build")?, row.try_get("object")?);
-            let programs: String = row.try_get("programs")?;
-            if needed.contains(&BuildId(build.clone())) {
-                continue;
-            }
-            let mut writing = self.write().await?;
-            let gone = sqlx::query("DELETE FROM modules WHERE build = $1 AND seen < $2 AND programs = $3")
-                .bind(build.as_slice())
-                .bind(before)
-                .bind(programs)
-                .execute(&mut *writing)
-                .await?;
-            let objects = unreferenced(&mut writing, BTreeSet::from([object])).await?;
-            writing.commit().await?;
-            if gone.rows_affected() > 0 {
-                retired.modules += 1;
-                retired.objects.extend(objects);
-            }
+        for old in old.chunks(TOGETHER) {
+            retired.modules += self.forget_some_modules(old, before).await?;
         }
         Ok(())
+    }
+
+    async fn forget_some_modules(&self, old: &[(BuildId, String)], before: i64) -> Result<u64, StoreError> {
+        const HOLD: &str = "UPDATE modules SET seen = seen WHERE build = $1 AND programs = $2 AND seen < $3";
+        let mut writing = self.write().await?;
+        let mut held = Vec::new();
+        for (build, programs) in old {
+            let found = sqlx::query(HOLD)
+                .bind(build.0.as_slice())
+                .bind(programs.as_str())
+                .bind(before)
+                .execute(&mut *writing)
+                .await?;
+            if found.rows_affected() > 0 {
+                held.push((build, programs));
+            }
+        }
+        if held.is_empty() {
+            return Ok(0);
+        }
+        let Some(needed) = needed(&mut writing).await? else {
+            return Ok(0);
+        };
+        held.retain(|(build, _)| !needed.contains(build));
+        let mut owners: BTreeMap<String, u64> = BTreeMap::new();
+        for (build, programs) in &held {
+            let owner: Option<Option<String>> =
+                sqlx::query_scalar("DELETE FROM modules WHERE build = $1 AND programs = $2 RETURNING owner")
+                    .bind(build.0.as_slice())
+                    .bind(programs.as_str())
+                    .fetch_optional(&mut *writing)
+                    .await?;
+            if let Some(owner) = owner.flatten() {
+                *owners.entry(owner).or_default() += LEAST;
+            }
+        }
+        for (owner, bytes) in &owners {
+            give_back(&mut writing, Some(owner), *bytes).await?;
+        }
+        writing.commit().await?;
+        Ok(held.len() as u64)
     }
 
     async fn long_logs(&self, most: u64) -> Result<Vec<i64>, StoreError> {
@@ -155,7 +189,6 @@ impl SqlStore {
         let Some(until) = advance_retired(&mut writing, number, most).await? else {
             return Ok(());
         };
-        let objects = objects_until(&mut writing, number, until).await?;
         // The ids stay: a run that is sent again is to be known.
         let forgotten = sqlx::query(
             "UPDATE runs SET body = NULL, object = NULL WHERE case_number = $1 AND seq <= $2 \
@@ -165,10 +198,8 @@ impl SqlStore {
         .bind(until)
         .execute(&mut *writing)
         .await?;
-        let objects = unreferenced(&mut writing, objects).await?;
         writing.commit().await?;
         retired.runs += forgotten.rows_affected();
-        retired.objects.extend(objects);
         Ok(())
     }
 }
@@ -193,37 +224,20 @@ async fn advance_retired(
     Ok(until)
 }
 
-async fn objects_until(
-    connection: &mut AnyConnection,
-    number: i64,
-    until: i64,
-) -> Result<BTreeSet<String>, StoreError> {
-    let objects: Vec<String> = sqlx::query_scalar(
-        "SELECT DISTINCT object FROM runs WHERE case_number = $1 AND seq <= $2 AND object IS NOT NULL",
-    )
-    .bind(number)
-    .bind(until)
-    .fetch_all(connection)
-    .await?;
-    Ok(objects.into_iter().collect())
-}
-
-/// Objects are named by their content, so others may mean the same one.
-async fn unreferenced(
-    connection: &mut AnyConnection,
-    objects: BTreeSet<String>,
-) -> Result<Vec<String>, StoreError> {
-    const SQL: &str = "SELECT (SELECT COUNT(*) FROM runs WHERE object = $1) + \
-         (SELECT COUNT(*) FROM modules WHERE object = $1)";
-    let mut gone = Vec::new();
-    for object in objects {
-        let references: i64 = sqlx::query_scalar(SQL)
-            .bind(object.as_str())
-            .fetch_one(&mut *connection)
-            .await?;
-        if references == 0 {
-            gone.push(object);
+/// Files that bugs are about, with their debug information; nothing if nobody knows what one of them needs.
+async fn needed(connection: &mut AnyConnection) -> Result<Option<BTreeSet<BuildId>>, StoreError> {
+    let openings: Vec<Vec<u8>> = sqlx::query_scalar("SELECT modules FROM openings")
+        .fetch_all(connection)
+        .await?;
+    let mut needed = BTreeSet::new();
+    for modules in &openings {
+        let Ok(modules) = serde_json::from_slice::<Vec<ModuleName>>(modules) else {
+            return Ok(None);
+        };
+        for build in modules.into_iter().filter_map(|module| module.build_id) {
+            needed.extend(PARTS.map(|part| debug_key(&build, part)));
+            needed.insert(build);
         }
     }
-    Ok(gone)
+    Ok(Some(needed))
 }

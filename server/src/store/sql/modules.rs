@@ -1,55 +1,45 @@
-//! Hosts, and the files of their programs.
+//! Files of programs.
 
 use std::sync::LazyLock;
 
 use program::BuildId;
-use sqlx::Row as _;
-use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, Row as _};
 
 use super::SqlStore;
-use super::rows::{IN_64, bytes, count, int, sixty_four};
+use super::holdings::{self, LEAST};
+use super::objects::{lost, touch};
+use super::rows::{IN_64, count, int, sixty_four};
 use crate::access::Programs;
 use crate::store::StoreError;
-use crate::store::model::{HostRow, ModuleRow};
+use crate::store::model::{ModuleRow, Owner};
 
 impl SqlStore {
-    pub(super) async fn note_host(&self, host: &HostRow) -> Result<(), StoreError> {
+    pub(super) async fn note_module(&self, module: &ModuleRow, owner: &Owner) -> Result<(), StoreError> {
         let mut writing = self.write().await?;
-        sqlx::query(
-            "INSERT INTO hosts (id, registration, seen) VALUES ($1, $2, $3) ON CONFLICT (id) DO UPDATE \
-             SET registration = excluded.registration, seen = excluded.seen WHERE excluded.seen >= hosts.seen",
+        if !touch(&mut writing, &module.object, module.seen).await? {
+            return Err(lost());
+        }
+        let new = sqlx::query(
+            "INSERT INTO modules (build, programs, path, bytes, object, seen, owner) VALUES ($1, $2, $3, $4, $5, $6, $7) \
+             ON CONFLICT DO NOTHING",
         )
-        .bind(host.id.as_str())
-        .bind(&host.registration[..])
-        .bind(int(host.seen))
+        .bind(module.build.0.as_slice())
+        .bind(module.programs.to_string())
+        .bind(module.path.as_str())
+        .bind(int(module.bytes))
+        .bind(module.object.as_str())
+        .bind(int(module.seen))
+        .bind(owner.0.as_str())
         .execute(&mut *writing)
         .await?;
-        writing.commit().await
-    }
-
-    pub(super) async fn read_hosts(&self) -> Result<Vec<HostRow>, StoreError> {
-        let rows = sqlx::query("SELECT id, registration, seen FROM hosts ORDER BY id")
-            .fetch_all(&self.pool)
-            .await?;
-        let host = |row: &AnyRow| {
-            Ok(HostRow {
-                id: row.try_get("id")?,
-                registration: bytes(row, "registration")?,
-                seen: count(row, "seen")?,
-            })
-        };
-        let mut hosts = rows.iter().map(host).collect::<Result<Vec<_>, StoreError>>()?;
-        // Databases have orders of their own for text.
-        hosts.sort_by(|one, other| one.id.cmp(&other.id));
-        Ok(hosts)
-    }
-
-    pub(super) async fn note_module(&self, module: &ModuleRow) -> Result<(), StoreError> {
-        let mut writing = self.write().await?;
-        sqlx::query(
-            "INSERT INTO modules (build, programs, path, bytes, object, seen) VALUES ($1, $2, $3, $4, $5, $6) \
-             ON CONFLICT (build, programs) DO UPDATE SET path = excluded.path, bytes = excluded.bytes, object = excluded.object, \
-             seen = CASE WHEN excluded.seen > modules.seen THEN excluded.seen ELSE modules.seen END",
+        if new.rows_affected() > 0 {
+            // Its owner was let in with the object, which would be left over if he was turned away now.
+            holdings::count(&mut writing, owner, LEAST, u64::MAX).await?;
+            return writing.commit().await;
+        }
+        let known = sqlx::query(
+            "UPDATE modules SET path = $3, bytes = $4, object = $5, seen = CASE WHEN seen < $6 THEN $6 ELSE seen END \
+             WHERE build = $1 AND programs = $2",
         )
         .bind(module.build.0.as_slice())
         .bind(module.programs.to_string())
@@ -59,7 +49,10 @@ impl SqlStore {
         .bind(int(module.seen))
         .execute(&mut *writing)
         .await?;
-        writing.commit().await
+        match known.rows_affected() {
+            0 => Err(lost()),
+            _ => writing.commit().await,
+        }
     }
 
     pub(super) async fn note_modules_seen(&self, builds: &[BuildId], at: u64) -> Result<(), StoreError> {
@@ -107,6 +100,31 @@ impl SqlStore {
         modules.sort_by_cached_key(|row| (row.build.clone(), row.programs.to_string()));
         Ok(modules)
     }
+}
+
+/// Whether all files of a process are there that a case is about to be opened with, as somebody uploaded them who may report on its
+/// program. They are not forgotten before the case is open.
+pub(super) async fn hold_modules(
+    connection: &mut AnyConnection,
+    program: &str,
+    builds: &[BuildId],
+    at: u64,
+) -> Result<bool, StoreError> {
+    const SQL: &str = "UPDATE modules SET seen = CASE WHEN seen < $2 THEN $2 ELSE seen END WHERE build = $1 RETURNING programs";
+    for build in in_order(builds) {
+        let programs: Vec<String> = sqlx::query_scalar(SQL)
+            .bind(build.0.as_slice())
+            .bind(int(at))
+            .fetch_all(&mut *connection)
+            .await?;
+        if !programs
+            .iter()
+            .any(|programs| Programs::written(programs).contain(program))
+        {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// In an order that all servers have in common: two that wanted each other's rows would wait forever.
