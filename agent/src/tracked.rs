@@ -313,12 +313,11 @@ pub(crate) fn hit_record(
     let mut places = spans.iter().rev().filter(here);
     // A watch is there a moment before it is said to be, and an access may fall into it.
     let span = places.clone().find(then).or_else(|| places.next());
-    let back = || hit.returns_to.into_iter().collect();
     HitRecord {
         tid: hit.tid,
         time_ns: hit.time_ns,
         pc: hit.pc.unwrap_or(hit.reported_pc.offset(-1)),
-        callers: callers.unwrap_or_else(back),
+        callers: callers.unwrap_or_else(|| hit.callers.clone()),
         access: hit.access.map(|access| match access.kind {
             program::code::AccessKind::Read => AccessKind::Read,
             program::code::AccessKind::Write => AccessKind::Write,

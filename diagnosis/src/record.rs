@@ -147,7 +147,7 @@ pub struct HitRecord {
     pub time_ns: u64,
     /// The accessing instruction, or the one after it where that is not known.
     pub pc: RunAddr,
-    /// The callers, where a library made the access: where calls return to, innermost first.
+    /// Where calls return to that led there, innermost first, as far as somebody looked: a library makes accesses for others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub callers: Vec<RunAddr>,
     /// What it did, where the instruction is known.

@@ -149,8 +149,8 @@ pub struct Hit {
     pub pc_or: Vec<RunAddr>,
     /// Where the thread was when the hit was reported: after the access.
     pub reported_pc: RunAddr,
-    /// Where its function returns to, when the stack shows it at once: `memset` and its like do.
-    pub returns_to: Option<RunAddr>,
+    /// Where calls return to that led there, innermost first, as far as what was read of the stack shows.
+    pub callers: Vec<RunAddr>,
     /// What it did. `None` when the instruction is not known.
     pub access: Option<Access>,
     /// The first byte that the access touched, where it can be told; else the watched location's.

@@ -263,14 +263,22 @@ pub struct RawHit {
     pub has_segment_bases: bool,
     /// What made the report.
     pub report: Report,
-    /// The eight bytes at the stack pointer.
-    pub stack_top: Option<u64>,
+    /// The stack, from its pointer on, as far as it was read.
+    pub stack: Vec<u8>,
     /// The watched pieces after the report, as far as they could be read.
     pub memory: Vec<Snapshot>,
     /// They were looked at from this time on,
     pub looking_ns: u64,
     /// and by this time, and the thread did nothing before.
     pub looked_ns: u64,
+}
+
+impl RawHit {
+    /// The eight bytes at the stack pointer.
+    #[must_use]
+    pub fn stack_top(&self) -> Option<u64> {
+        self.stack.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+    }
 }
 
 /// A location that is watched from some moment on.

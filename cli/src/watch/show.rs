@@ -31,7 +31,7 @@ pub fn hit(
             program::code::AccessKind::Write => "W",
             program::code::AccessKind::ReadWrite => "RW",
         });
-    let (statement, via) = statement(pc, hit.returns_to, modules, sources);
+    let (statement, via) = statement(pc, &hit.callers, modules, sources);
     render::Hit {
         seq: hit.seq,
         time_ns: hit.time_ns,
@@ -54,7 +54,7 @@ pub fn hit(
 /// its behalf, if one did and the stack shows for whom.
 fn statement(
     pc: RunAddr,
-    returns_to: Option<RunAddr>,
+    callers: &[RunAddr],
     modules: &ProcessModules<'_>,
     sources: &SourceText,
 ) -> (StatementRef, Option<String>) {
@@ -71,7 +71,7 @@ fn statement(
     if let Some(statement) = own(pc) {
         return (statement, None);
     }
-    let called = returns_to.and_then(|back| own(back.offset(-1)));
+    let called = callers.iter().find_map(|back| own(back.offset(-1)));
     match (called, here()) {
         (Some(statement), here) => (statement, here.map(|here| here.function)),
         (None, Some(here)) => (here, None),

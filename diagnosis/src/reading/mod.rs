@@ -202,11 +202,12 @@ fn called_otherwise(
 ) -> Vec<LocationId> {
     let mut seen: BTreeSet<(u32, RunAddr)> = BTreeSet::new();
     for hit in &record.hits {
-        if !hit.callers.is_empty() || !seen.insert((hit.location, hit.pc)) {
+        if !seen.insert((hit.location, hit.pc)) {
             continue;
         }
         let watched = record.watched.get(hit.location as usize);
-        let at = places.place(hit.pc).and_then(|pc| program.instruction_at(pc));
+        let at = places.place(hit.pc).filter(|at| places.is_own(*at));
+        let at = at.and_then(|at| program.instruction_at(at));
         if let (Some(watched), Some(at)) = (watched, at)
             && let Some((kept, gone)) = catalogue.put_together(watched, at, program)
         {

@@ -75,7 +75,8 @@ impl<'r, 'p, 'a> Places<'r, 'p, 'a> {
         false
     }
 
-    fn is_own(&self, pc: Pc) -> bool {
+    /// Whether an address is in the program's own code, and not in that of a library.
+    pub(crate) fn is_own(&self, pc: Pc) -> bool {
         let own_module = self
             .program
             .module(pc.module)

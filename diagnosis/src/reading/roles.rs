@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use program::{FunctionRef, RunAddr, is_library_path};
+use program::{FunctionRef, Pc, RunAddr, is_library_path};
 use slicer::threads::ThreadModel;
 
 use super::places::Places;
@@ -47,7 +47,8 @@ fn of_stack(
     for (depth, &addr) in stack.iter().enumerate().rev() {
         // All but the innermost are where calls return to.
         let inside = if depth == 0 { addr } else { addr.offset(-1) };
-        for name in own_functions(inside, places) {
+        let own = places.place(inside).map(|pc| own_functions(pc, places));
+        for name in own.unwrap_or_default() {
             if std::mem::take(&mut outermost)
                 && let Some(routine) = jumped_from(inside, places, threads)
             {
@@ -62,15 +63,15 @@ fn of_stack(
     closure
 }
 
-/// The role of a thread other than the first that was seen at these places of the code, and whose stack nobody saw.
+/// The role of a thread other than the first that was seen at these places of the program's own code, and whose stack nobody saw.
 pub(super) fn of_code(
-    seen_at: impl IntoIterator<Item = RunAddr>,
+    seen_at: &[Pc],
     places: &Places<'_, '_, '_>,
     threads: &ThreadModel<'_, '_>,
 ) -> Option<Arc<str>> {
     let mut functions: Vec<FunctionRef> = Vec::new();
-    for at in seen_at {
-        let function = places.own(at, &[]).and_then(|pc| places.program.function_at(pc));
+    for &at in seen_at {
+        let function = places.program.function_at(at);
         functions.extend(function.filter(|function| !functions.contains(function)));
     }
     // Each of them may be called by several kinds of threads; together they may tell.
@@ -85,9 +86,18 @@ pub(super) fn of_code(
         });
     }
     match common.as_deref() {
-        Some([only]) => Some(Arc::clone(only)),
+        Some([only]) => Some(in_closure(Arc::clone(only), seen_at, places)),
         _ => None,
     }
+}
+
+/// The role of a thread that is known by a name and was seen at these places: what a closure calls may have been inlined into it.
+pub(super) fn in_closure(name: Arc<str>, seen_at: &[Pc], places: &Places<'_, '_, '_>) -> Arc<str> {
+    if !is_closure(&name) {
+        return name;
+    }
+    let mut inlined = seen_at.iter().flat_map(|&at| own_functions(at, places));
+    inlined.find(|name| !is_closure(name)).unwrap_or(name)
 }
 
 /// The roles of the threads that can come to a function; `None` if not all of them were found.
@@ -154,9 +164,8 @@ fn entry_name(function: FunctionRef, places: &Places<'_, '_, '_>) -> Option<Arc<
 }
 
 /// The program's own functions at a place, the outermost one first.
-fn own_functions(at: RunAddr, places: &Places<'_, '_, '_>) -> Vec<Arc<str>> {
+fn own_functions(pc: Pc, places: &Places<'_, '_, '_>) -> Vec<Arc<str>> {
     let own = || {
-        let pc = places.place(at)?;
         let module = places.program.module(pc.module)?;
         if module.is_library() {
             return None;
@@ -206,7 +215,7 @@ fn jumped_from(at: RunAddr, places: &Places<'_, '_, '_>, threads: &ThreadModel<'
     was_jumped_to.then(name).flatten()
 }
 
-fn is_closure(name: &str) -> bool {
+pub(super) fn is_closure(name: &str) -> bool {
     let last = name.rsplit("::").next().unwrap_or(name);
     name.contains("{lambda")
         || name.contains("<lambda")

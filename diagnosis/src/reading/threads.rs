@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use failure::report::{self, Position, Report};
-use program::RunAddr;
+use program::{Pc, RunAddr};
 use slicer::threads::ThreadModel;
 
 use super::catalogue::Cataloguer;
@@ -36,19 +36,27 @@ impl<'r> Threads<'r> {
         for thread in &record.threads {
             stacks.entry(thread.tid).or_default().push(&thread.stack);
         }
-        let mut unlooked: BTreeMap<u32, Vec<RunAddr>> = BTreeMap::new();
-        for hit in &record.hits {
-            if hit.tid != record.pid && !stacks.contains_key(&hit.tid) {
-                unlooked.entry(hit.tid).or_default().push(hit.pc);
-            }
-        }
         let mut roles: BTreeMap<u32, Arc<str>> = stacks
             .into_iter()
             .filter_map(|(tid, stacks)| Some((tid, roles::of_stacks(stacks, places, model)?)))
             .collect();
+        // What a thread was seen to do tells what its stacks do not.
+        let mut seen: BTreeMap<u32, BTreeSet<(RunAddr, &[RunAddr])>> = BTreeMap::new();
+        for hit in &record.hits {
+            let is_told = roles.get(&hit.tid).is_some_and(|name| !roles::is_closure(name));
+            if hit.tid != record.pid && !is_told {
+                seen.entry(hit.tid).or_default().insert((hit.pc, &hit.callers));
+            }
+        }
         let mut unknown = 0;
-        for (tid, seen_at) in unlooked {
-            match roles::of_code(seen_at, places, model) {
+        for (tid, seen) in seen {
+            let own = seen.into_iter();
+            let own: Vec<Pc> = own.filter_map(|(pc, callers)| places.own(pc, callers)).collect();
+            let role = match roles.remove(&tid) {
+                Some(closure) => Some(roles::in_closure(closure, &own, places)),
+                None => roles::of_code(&own, places, model),
+            };
+            match role {
                 Some(role) => _ = roles.insert(tid, role),
                 None => unknown += 1,
             }

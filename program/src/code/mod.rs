@@ -44,6 +44,7 @@ pub(crate) use functions::Removed;
 pub use functions::{Function, FunctionId, Functions};
 pub use names::{demangle, demangle_path};
 pub use sweep::CallIndex;
+pub use unwind::{Frame, FrameBase};
 pub use xref::{AddressTaken, CallSite, Reference, ReferenceKind, Search};
 
 use context::{CALLEE_DEPTH, Context};
@@ -155,10 +156,10 @@ impl<'a> Code<'a> {
             .collect()
     }
 
-    /// Whether, at an instruction, the stack pointer points to where its function returns to.
+    /// Where a function has its frame when it is at an instruction, as far as registers that keep their values tell.
     #[must_use]
-    pub fn has_bare_stack(&self, addr: LinkAddr) -> bool {
-        self.context().unwind_table().has_bare_stack(addr)
+    pub fn frame(&self, addr: LinkAddr) -> Option<Frame> {
+        self.context().unwind_table().frame(addr)
     }
 
     /// The name of a call's target as in the symbol table.

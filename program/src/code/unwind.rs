@@ -20,6 +20,26 @@ pub(super) struct UnwindTable<'a> {
     rows: Rows<'a>,
 }
 
+/// The frame of a function at one of its instructions. Where it returns to stands in the eight bytes below its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// What its end is counted from,
+    pub base: FrameBase,
+    /// and by how much.
+    pub offset: i64,
+    /// Where the caller's `rbp` was saved, from the end of the frame; without, `rbp` is still the caller's.
+    pub saved_rbp: Option<i64>,
+}
+
+/// The register that tells where a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameBase {
+    /// The stack pointer.
+    Rsp,
+    /// The frame pointer.
+    Rbp,
+}
+
 /// Function starts, each with where its entry stands in `.eh_frame`.
 #[derive(Debug)]
 enum Rows<'a> {
@@ -160,24 +180,32 @@ impl<'a> UnwindTable<'a> {
         landings().unwrap_or_default()
     }
 
-    /// Whether a function has nothing on the stack at an address but where it returns to: a leaf's body, or
-    /// the first instructions of any function.
-    pub(super) fn has_bare_stack(&self, addr: LinkAddr) -> bool {
-        let bare = || {
-            let frames = self.frames.as_ref()?;
-            let at = self.rows.from(addr.0.checked_add(1)?).checked_sub(1)?;
-            let entry = self.entry(self.rows.offset(at)?)?;
-            let mut context = gimli::UnwindContext::new();
-            let row = entry
-                .unwind_info_for_address(frames, &self.bases, &mut context, addr.0)
-                .ok()?;
-            let only_return_address = gimli::CfaRule::RegisterAndOffset {
-                register: gimli::X86_64::RSP,
-                offset: 8,
-            };
-            Some(*row.cfa() == only_return_address)
+    /// Where a function has its frame when it is at an address.
+    pub(super) fn frame(&self, addr: LinkAddr) -> Option<Frame> {
+        let frames = self.frames.as_ref()?;
+        let at = self.rows.from(addr.0.checked_add(1)?).checked_sub(1)?;
+        let entry = self.entry(self.rows.offset(at)?)?;
+        let mut context = gimli::UnwindContext::new();
+        let row = entry
+            .unwind_info_for_address(frames, &self.bases, &mut context, addr.0)
+            .ok()?;
+        let gimli::CfaRule::RegisterAndOffset { register, offset } = *row.cfa() else {
+            return None;
         };
-        bare().unwrap_or(false)
+        let base = match register {
+            gimli::X86_64::RSP => FrameBase::Rsp,
+            gimli::X86_64::RBP => FrameBase::Rbp,
+            _ => return None,
+        };
+        let saved_rbp = match row.register(gimli::X86_64::RBP) {
+            Some(gimli::RegisterRule::Offset(offset)) => Some(offset),
+            _ => None,
+        };
+        Some(Frame {
+            base,
+            offset,
+            saved_rbp,
+        })
     }
 
     fn entry(&self, offset: usize) -> Option<FrameDescriptionEntry<Reader<'a>>> {

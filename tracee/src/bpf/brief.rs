@@ -99,7 +99,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<RawHit> {
             eflags: word(FLAGS)?,
             ..Registers::default()
         },
-        stack_top: None,
+        stack: Vec::new(),
         lost_before: word(LOST_BEFORE)?,
         values: Vec::new(),
         looked_ns: time_ns,

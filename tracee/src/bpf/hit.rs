@@ -1,9 +1,9 @@
 //! A hit, as our programs write it down.
 //!
 //! The record is a row of 64-bit words: time, process and thread, watched address, cookie, whether the kernel did
-//! it, the word at the stack pointer and whether it could be read, how many hits had found no room, the time at which
+//! it, the room for the stack and how many bytes of it could be read, how many hits had found no room, the time at which
 //! the locations had been read, the 21 words of `struct pt_regs`, then for each of the locations, four at most, its
-//! address, how many bytes of it were read, and room for them.
+//! address, how many bytes of it were read, and room for them; last the stack, from its pointer on.
 
 use failure::image::Registers;
 use program::RunAddr;
@@ -17,7 +17,7 @@ pub(super) const PID_TGID: usize = 8;
 pub(super) const ADDR: usize = 16;
 pub(super) const COOKIE: usize = 24;
 pub(super) const IN_KERNEL: usize = 32;
-pub(super) const STACK_TOP: usize = 40;
+pub(super) const STACK_ROOM: usize = 40;
 pub(super) const STACK_READ: usize = 48;
 pub(super) const LOST_BEFORE: usize = 56;
 pub(super) const LOOKED: usize = 64;
@@ -25,6 +25,8 @@ pub(super) const REGISTERS: usize = 72;
 pub(super) const VALUES: usize = REGISTERS + PT_REGS_WORDS * 8;
 /// Bytes before a value: its address and its length.
 pub(super) const VALUE_HEAD: usize = 16;
+/// Bytes of a stack that are read at a breakpoint: the frames of a library's functions that call one another, and who called them.
+pub const STACK_BYTES: usize = 512;
 
 /// A hit of a breakpoint or a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,8 +46,8 @@ pub struct RawHit {
     /// The registers after the access; for a probe, before the instruction; for an access by the kernel, at
     /// the system call. The bases of `fs` and `gs` are not known and 0; see also [`super::HitProgram::for_branches`].
     pub registers: Registers,
-    /// The word at the stack pointer: where a function that was just called returns to. Not read for many probes.
-    pub stack_top: Option<u64>,
+    /// The stack, from its pointer on: as much as there was room for, or a word where less could be read. Nothing at probes.
+    pub stack: Vec<u8>,
     /// How many hits had found no room in the ring when this one was written: more than the hit before it says
     /// means that some are missing between the two.
     pub lost_before: u64,
@@ -113,7 +115,12 @@ impl RawHit {
         for (at, register) in (REGISTERS..).step_by(8).zip(&mut registers) {
             *register = word(at)?;
         }
-        let values = bytes.get(VALUES..)?.chunks_exact(VALUE_HEAD.checked_add(room)?);
+        let stack_room = usize::try_from(word(STACK_ROOM)?).ok()?;
+        let stack_at = bytes.len().checked_sub(stack_room)?;
+        let stack = bytes.get(stack_at..)?;
+        let values = bytes
+            .get(VALUES..stack_at)?
+            .chunks_exact(VALUE_HEAD.checked_add(room)?);
         let values = values.filter_map(|slot| {
             let (addr, rest) = slot.split_first_chunk::<8>()?;
             let (len, rest) = rest.split_first_chunk::<8>()?;
@@ -131,7 +138,7 @@ impl RawHit {
             cookie: word(COOKIE)?,
             in_kernel: word(IN_KERNEL)? != 0,
             registers: from_pt_regs(&registers),
-            stack_top: word(STACK_TOP).filter(|_| word(STACK_READ) == Some(1)),
+            stack: stack.get(..usize::try_from(word(STACK_READ)?).ok()?)?.to_vec(),
             lost_before: word(LOST_BEFORE)?,
             values: values.collect(),
             looked_ns: word(LOOKED)?,
@@ -148,9 +155,10 @@ mod tests {
 
     #[test]
     fn a_record_is_read_as_it_was_laid_out() {
-        let mut words = vec![1, 5 << 32 | 6, 0x1000, 99, 0, 0x7777, 1, 3, 4];
+        let mut words = vec![1, 5 << 32 | 6, 0x1000, 99, 0, 16, 8, 3, 4];
         words.extend(200..221);
         words.extend([0x1000, 4, 0xdead_beef, 0x2000, 0, 7]);
+        words.extend([0x7777, 9]);
         let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
         let hit = RawHit::parse(&bytes, 8).unwrap();
         assert_eq!((hit.time_ns, hit.pid, hit.tid), (1, Pid(5), Tid(6)));
@@ -159,7 +167,10 @@ mod tests {
             (hit.registers.r15, hit.registers.rip, hit.registers.eflags),
             (200, 216, 218)
         );
-        assert_eq!((hit.stack_top, hit.lost_before), (Some(0x7777), 3));
+        assert_eq!(
+            (hit.stack.as_slice(), hit.lost_before),
+            (&0x7777_u64.to_ne_bytes()[..], 3)
+        );
         assert_eq!(hit.looked_ns, 4);
         assert_eq!(hit.values.len(), 1, "the second was not readable");
         assert_eq!(hit.value_at(RunAddr(0x1000)).unwrap().number(), Some(0xdead_beef));

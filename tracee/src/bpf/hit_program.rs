@@ -5,8 +5,8 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use super::assembler::{Assembler, Helper, Label, Reg, When};
 use super::error::BpfError;
 use super::hit::{
-    ADDR, COOKIE, IN_KERNEL, LOOKED, LOST_BEFORE, PID_TGID, REGISTERS, STACK_READ, STACK_TOP, TIME,
-    VALUE_HEAD, VALUES,
+    ADDR, COOKIE, IN_KERNEL, LOOKED, LOST_BEFORE, PID_TGID, REGISTERS, STACK_BYTES, STACK_READ, STACK_ROOM,
+    TIME, VALUE_HEAD, VALUES,
 };
 use super::hit_ring::{HitRing, LOCATIONS, LOST, ONLY_PID, PidNamespace, SPARED, SPARED_PLACES, TABLE};
 use super::program::Program;
@@ -168,6 +168,9 @@ fn code(
     // Probes are hit often, and while watched memory is armed: what they do not ask for is left out.
     let lean = kind != ProgramKind::PerfEvent;
     let slots = if lean { reads.len() } else { LOCATIONS };
+    let stack_at = ring.record_bytes(slots);
+    let stack_room = if lean { 0 } else { STACK_BYTES };
+    let len = stack_at + stack_room;
     code.mov(CONTEXT, Reg::R1);
     code.map_value(CONTROL, ring.control());
     // First of all: nothing later is nearer to the access.
@@ -181,7 +184,7 @@ fn code(
         code.jump_if(Reg::R1, When::Equal, 0, &mut full);
     }
     code.map(Reg::R1, fd);
-    code.mov_imm(Reg::R2, ring.record_bytes(slots) as i32);
+    code.mov_imm(Reg::R2, len as i32);
     code.mov_imm(Reg::R3, 0);
     code.call(Helper::RingbufReserve);
     code.jump_if(Reg::R0, When::Equal, 0, &mut full);
@@ -229,11 +232,12 @@ fn code(
     code.store_imm(RECORD, IN_KERNEL as i16, 0);
     copy_registers(&mut code, CONTEXT);
     code.bind(registers_done);
+    code.store_imm(RECORD, STACK_ROOM as i16, stack_room as i32);
     code.store_imm(RECORD, STACK_READ as i16, 0);
     if !lean {
-        read_stack_top(&mut code);
+        read_stack(&mut code, stack_at);
     }
-    submit(&mut code, ring, ring.record_bytes(slots));
+    submit(&mut code, ring, len);
     if then == Then::Stop {
         code.mov_imm(Reg::R1, STOPPED_BY);
         code.call(Helper::SendSignalThread);
@@ -282,17 +286,22 @@ fn registers_of_system_call(code: &mut Assembler, done: &mut Label) {
     code.bind(in_user_space);
 }
 
-/// Reads the word at the stack pointer of the registers that the record has.
-fn read_stack_top(code: &mut Assembler) {
-    let mut next = Assembler::label();
-    code.load(Reg::R3, RECORD, (REGISTERS + Register::Rsp as usize * 8) as i16);
-    code.mov(Reg::R1, RECORD);
-    code.add_imm(Reg::R1, STACK_TOP as i32);
-    code.mov_imm(Reg::R2, 8);
-    code.call(Helper::ProbeReadUser);
-    code.jump_if(Reg::R0, When::NotEqual, 0, &mut next);
-    code.store_imm(RECORD, STACK_READ as i16, 1);
-    code.bind(next);
+/// Reads the stack of the registers that the record has; near its end, the word at the pointer alone.
+fn read_stack(code: &mut Assembler, at: usize) {
+    let mut done = Assembler::label();
+    for len in [STACK_BYTES, 8] {
+        code.load(Reg::R3, RECORD, (REGISTERS + Register::Rsp as usize * 8) as i16);
+        code.mov(Reg::R1, RECORD);
+        code.add_imm(Reg::R1, at as i32);
+        code.mov_imm(Reg::R2, len as i32);
+        code.call(Helper::ProbeReadUser);
+        let mut failed = Assembler::label();
+        code.jump_if(Reg::R0, When::NotEqual, 0, &mut failed);
+        code.store_imm(RECORD, STACK_READ as i16, len as i32);
+        code.jump(&mut done);
+        code.bind(failed);
+    }
+    code.bind(done);
 }
 
 fn copy_registers(code: &mut Assembler, from: Reg) {

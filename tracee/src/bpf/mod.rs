@@ -21,7 +21,7 @@ mod ring;
 mod syscall;
 
 pub use error::BpfError;
-pub use hit::{RawHit, Value};
+pub use hit::{RawHit, STACK_BYTES, Value};
 pub use hit_program::{HitProgram, ProbeRead, Register, STOPPED_BY, Then};
 pub use hit_ring::{HitRing, LOCATIONS, Location};
 pub use many_probes::ManyProbes;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use failure::image::Registers;
 use failure::report::Signal;
 use program::RunAddr;
-use tracee::bpf::STOPPED_BY;
+use tracee::bpf::{STACK_BYTES, STOPPED_BY};
 use tracee::process::{Memory, ModuleMap};
 use tracee::ptrace::{Resume, SigInfo, Tracer};
 use tracee::{Pid, Tid, monotonic_ns};
@@ -305,11 +305,19 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
             registers,
             has_segment_bases: true,
             report,
-            stack_top: self.memory.read_word(RunAddr(registers.rsp)),
+            stack: self.stack(RunAddr(registers.rsp)),
             memory,
             looking_ns,
             looked_ns,
         })));
+    }
+
+    /// The stack from an address on, as much as the frames of a library's functions take.
+    fn stack(&self, from: RunAddr) -> Vec<u8> {
+        let mut bytes = vec![0; STACK_BYTES];
+        let read = self.memory.read_some(from, &mut bytes).unwrap_or(0);
+        bytes.truncate(read);
+        bytes
     }
 
     /// A child of vfork was in the process's memory, and nobody watched it.

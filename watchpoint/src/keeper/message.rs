@@ -286,7 +286,7 @@ fn put_hit(out: &mut Out, hit: &RawHit) {
         Report::Probe => 2,
         Report::Died => 3,
     });
-    out.option(hit.stack_top, Out::word);
+    out.text(&hit.stack);
     out.word(hit.memory.len() as u64);
     for seen in &hit.memory {
         out.word(seen.addr.0);
@@ -320,7 +320,7 @@ fn take_hit(bytes: &mut In<'_>) -> Option<RawHit> {
             3 => Report::Died,
             _ => return None,
         },
-        stack_top: bytes.option(In::word)?,
+        stack: bytes.text()?.to_vec(),
         memory: bytes.list(|bytes| {
             let mut seen = Snapshot {
                 addr: RunAddr(bytes.word()?),

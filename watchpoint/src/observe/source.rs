@@ -17,7 +17,7 @@ use crate::location::Location;
 use crate::watcher::{Event, REPORT_NS, RawHit, Report, Snapshot, WatchSpec};
 
 /// Room for some ten thousand hits.
-const RING_BYTES: usize = 4 << 20;
+const RING_BYTES: usize = 8 << 20;
 const PERF_BYTES: usize = 1 << 20;
 /// How old a record is at most when it can be read.
 const SETTLE_NS: u64 = 1_000_000;
@@ -184,7 +184,7 @@ fn from_bpf(hit: bpf::RawHit) -> RawHit {
         registers: hit.registers,
         has_segment_bases: false,
         report: Report::Watch,
-        stack_top: hit.stack_top,
+        stack: hit.stack,
         memory: values
             .flat_map(|value| Snapshot::of(value.addr, value.bytes()))
             .collect(),
@@ -214,7 +214,7 @@ fn read_perf(rings: &Mutex<Rings>, last: bool, mut lost: u64) -> (Vec<(u64, RawH
                     registers,
                     has_segment_bases: false,
                     report: Report::Watch,
-                    stack_top: None,
+                    stack: Vec::new(),
                     memory: Vec::new(),
                     looking_ns: stamped.origin.time,
                     looked_ns: stamped.origin.time,

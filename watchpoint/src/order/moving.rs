@@ -21,7 +21,7 @@ fn hit(n: u64, tid: u32, kind: AccessKind, value: u64) -> Pending {
             pc: Some(RunAddr(n)),
             pc_or: Vec::new(),
             reported_pc: RunAddr(n),
-            returns_to: None,
+            callers: Vec::new(),
             access: Some(Access { kind, atomic: false }),
             addr: RunAddr(0),
             len: 8,

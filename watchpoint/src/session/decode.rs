@@ -1,8 +1,9 @@
 //! From a raw hit to the accesses of locations that it tells of.
 
 use failure::image::Registers;
-use program::{LinkAddr, RunAddr};
+use program::RunAddr;
 
+use super::callers::Callers;
 use crate::access::{self, Accessor, Certainty, CodeMap as _, Touch, Trap};
 use crate::code::ProcessCode;
 use crate::hit::{Hit, Provenance, Value};
@@ -22,6 +23,7 @@ pub(super) struct Decoder {
     touched: Vec<(RunAddr, u32)>,
     /// Where probes may stand.
     probes: Vec<Probe>,
+    callers: Callers,
 }
 
 impl Decoder {
@@ -35,6 +37,11 @@ impl Decoder {
             probes: probes.flatten().cloned().collect(),
             ..Self::default()
         }
+    }
+
+    /// What the process has mapped has changed.
+    pub(super) fn moved(&mut self) {
+        self.callers.forget();
     }
 
     pub(super) fn watch(&mut self, location: usize, at: Location) {
@@ -67,14 +74,14 @@ impl Decoder {
         let trap = Trap {
             registers: &raw.registers,
             has_segment_bases: raw.has_segment_bases,
-            stack_top: raw.stack_top,
+            stack_top: raw.stack_top(),
             watched: raw.watched,
             locations: &places,
             died: raw.report == Report::Died,
         };
         let moment = Moment {
             registers: &raw.registers,
-            stack_top: raw.stack_top,
+            stack_top: raw.stack_top(),
             memory: &raw.memory,
         };
         if code.code_at(trap.pc()).is_none() {
@@ -116,9 +123,12 @@ impl Decoder {
             }
             out.push(pending(raw, first, others, touch, location, &at, &moment));
         }
-        let returns_to = returns_to(raw, first, code);
-        for pending in &mut out {
-            pending.hit.returns_to = returns_to;
+        // Where the stack pointer was at an instruction that moves it depends on which of its parts had run.
+        if !first.instruction.is_stack_instruction() {
+            let callers = self.callers.of(first.pc, &raw.registers, &raw.stack, code);
+            for pending in &mut out {
+                pending.hit.callers.clone_from(&callers);
+            }
         }
         out
     }
@@ -127,7 +137,7 @@ impl Decoder {
     pub(super) fn seen(&self, raw: &RawHit) -> Vec<Seen> {
         let moment = Moment {
             registers: &raw.registers,
-            stack_top: raw.stack_top,
+            stack_top: raw.stack_top(),
             memory: &raw.memory,
         };
         let seen = self.places.iter().filter_map(|&(location, at)| {
@@ -189,7 +199,7 @@ impl Decoder {
                 pc: None,
                 pc_or: Vec::new(),
                 reported_pc: RunAddr(raw.registers.rip),
-                returns_to: None,
+                callers: Vec::new(),
                 access: None,
                 addr: raw.watched,
                 len: 0,
@@ -206,15 +216,6 @@ impl Decoder {
             update: None,
         }]
     }
-}
-
-/// Where the accessing function returns to, if that is what the stack pointer points to.
-fn returns_to(raw: &RawHit, accessor: &Accessor, code: &ProcessCode<'_>) -> Option<RunAddr> {
-    let moves_the_stack = accessor.instruction.is_stack_instruction();
-    let top = raw.stack_top.filter(|_| !moves_the_stack)?;
-    let (code, bias) = code.code_at(accessor.pc)?;
-    let pc = LinkAddr(accessor.pc.0.wrapping_sub(bias));
-    code.has_bare_stack(pc).then_some(RunAddr(top))
 }
 
 fn pending(
@@ -239,7 +240,7 @@ fn pending(
             pc: Some(first.pc),
             pc_or: others.iter().map(|other| other.pc).collect(),
             reported_pc: RunAddr(raw.registers.rip),
-            returns_to: None,
+            callers: Vec::new(),
             access: Some(touch.access),
             addr: touch.addr.unwrap_or(at.addr),
             len: touch.len,

@@ -4,6 +4,7 @@
 //! - `decode`: from a raw hit to accesses of locations
 //! - `record`: what was watched when, and what was lost
 
+mod callers;
 mod decode;
 mod record;
 mod select;
@@ -202,7 +203,10 @@ impl<'f> Session<'f> {
         let mut out = Vec::new();
         for event in events {
             match event {
-                Event::Modules(modules) => self.code.set_modules(*modules),
+                Event::Modules(modules) => {
+                    self.code.set_modules(*modules);
+                    self.decoder.moved();
+                }
                 Event::Armed(arming) => {
                     let content = arming.content.as_ref().filter(|(_, exact)| *exact);
                     let content = content.map(|(bytes, _)| Content::of(bytes));

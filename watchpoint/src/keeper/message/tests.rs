@@ -27,7 +27,7 @@ fn hit() -> RawHit {
         },
         has_segment_bases: true,
         report: Report::Probe,
-        stack_top: Some(8),
+        stack: vec![8; 16],
         memory: Snapshot::of(RunAddr(9), &[1, 2, 3, 4, 5, 6, 7, 8, 9]).collect(),
         looking_ns: 9,
         looked_ns: 10,
