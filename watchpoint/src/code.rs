@@ -14,7 +14,7 @@ use tracee::MappedFile;
 use tracee::process::ModuleMap;
 
 use crate::access::CodeMap;
-use crate::watcher::{Probe, module_at};
+use crate::watcher::Probe;
 
 /// Files of code, kept for as long as something is looked up in them.
 #[derive(Default)]
@@ -114,21 +114,9 @@ impl<'f> ProcessCode<'f> {
         Some((self.codes.get(&module.mapped.path)?.as_ref()?, bias))
     }
 
-    /// The address after the instruction that a probe stands on.
-    pub(crate) fn next_after(&self, probe: &Probe) -> Option<RunAddr> {
-        let at = {
-            let modules = self.modules.borrow();
-            let modules = modules.as_ref()?;
-            let module = match &probe.module {
-                None => modules.executable()?,
-                Some(path) => module_at(modules, path)?,
-            };
-            module.to_run(probe.addr)?
-        };
-        let (code, bias) = self.find(at)?;
-        let flow = code.flow(code.functions().at(probe.addr)?);
-        let instruction = flow.instruction(flow.at(probe.addr)?)?;
-        Some(RunAddr(instruction.next_ip().wrapping_add(bias)))
+    /// Where a probe stands.
+    pub(crate) fn place_of(&self, probe: &Probe) -> Option<RunAddr> {
+        probe.in_process(self.modules.borrow().as_ref()?)
     }
 
     /// Looks again at what a live process has mapped, for code that is in no module. Code that was made at run time never is, and

@@ -265,6 +265,8 @@ pub struct RawHit {
     pub report: Report,
     /// The stack, from its pointer on, as far as it was read.
     pub stack: Vec<u8>,
+    /// The instruction under the last probe that the thread ran into, where that was told.
+    pub probed: Option<RunAddr>,
     /// The watched pieces after the report, as far as they could be read.
     pub memory: Vec<Snapshot>,
     /// They were looked at from this time on,

@@ -100,6 +100,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<RawHit> {
             ..Registers::default()
         },
         stack: Vec::new(),
+        probed: RunAddr(0),
         lost_before: word(LOST_BEFORE)?,
         values: Vec::new(),
         looked_ns: time_ns,

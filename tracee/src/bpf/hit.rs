@@ -2,7 +2,7 @@
 //!
 //! The record is a row of 64-bit words: time, process and thread, watched address, cookie, whether the kernel did
 //! it, the room for the stack and how many bytes of it could be read, how many hits had found no room, the time at which
-//! the locations had been read, the 21 words of `struct pt_regs`, then for each of the locations, four at most, its
+//! the locations had been read, the instruction that was last run in the place of a probe, the 21 words of `struct pt_regs`, then for each of the locations, four at most, its
 //! address, how many bytes of it were read, and room for them; last the stack, from its pointer on.
 
 use failure::image::Registers;
@@ -21,7 +21,8 @@ pub(super) const STACK_ROOM: usize = 40;
 pub(super) const STACK_READ: usize = 48;
 pub(super) const LOST_BEFORE: usize = 56;
 pub(super) const LOOKED: usize = 64;
-pub(super) const REGISTERS: usize = 72;
+pub(super) const PROBED: usize = 72;
+pub(super) const REGISTERS: usize = 80;
 pub(super) const VALUES: usize = REGISTERS + PT_REGS_WORDS * 8;
 /// Bytes before a value: its address and its length.
 pub(super) const VALUE_HEAD: usize = 16;
@@ -48,6 +49,9 @@ pub struct RawHit {
     pub registers: Registers,
     /// The stack, from its pointer on: as much as there was room for, or a word where less could be read. Nothing at probes.
     pub stack: Vec<u8>,
+    /// The instruction under the last probe that the thread ran into, of whoever set it: it runs in a page that the kernel made. Zero
+    /// where there was none or the kernel does not tell.
+    pub probed: RunAddr,
     /// How many hits had found no room in the ring when this one was written: more than the hit before it says
     /// means that some are missing between the two.
     pub lost_before: u64,
@@ -139,6 +143,7 @@ impl RawHit {
             in_kernel: word(IN_KERNEL)? != 0,
             registers: from_pt_regs(&registers),
             stack: stack.get(..usize::try_from(word(STACK_READ)?).ok()?)?.to_vec(),
+            probed: RunAddr(word(PROBED)?),
             lost_before: word(LOST_BEFORE)?,
             values: values.collect(),
             looked_ns: word(LOOKED)?,
@@ -155,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_record_is_read_as_it_was_laid_out() {
-        let mut words = vec![1, 5 << 32 | 6, 0x1000, 99, 0, 16, 8, 3, 4];
+        let mut words = vec![1, 5 << 32 | 6, 0x1000, 99, 0, 16, 8, 3, 4, 0x55];
         words.extend(200..221);
         words.extend([0x1000, 4, 0xdead_beef, 0x2000, 0, 7]);
         words.extend([0x7777, 9]);
@@ -171,7 +176,7 @@ mod tests {
             (hit.stack.as_slice(), hit.lost_before),
             (&0x7777_u64.to_ne_bytes()[..], 3)
         );
-        assert_eq!(hit.looked_ns, 4);
+        assert_eq!((hit.looked_ns, hit.probed), (4, RunAddr(0x55)));
         assert_eq!(hit.values.len(), 1, "the second was not readable");
         assert_eq!(hit.value_at(RunAddr(0x1000)).unwrap().number(), Some(0xdead_beef));
         assert_eq!(hit.value_at(RunAddr(0x2000)), None);

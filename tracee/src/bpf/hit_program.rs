@@ -3,10 +3,11 @@
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use super::assembler::{Assembler, Helper, Label, Reg, When};
+use super::btf::ProbedAt;
 use super::error::BpfError;
 use super::hit::{
-    ADDR, COOKIE, IN_KERNEL, LOOKED, LOST_BEFORE, PID_TGID, REGISTERS, STACK_BYTES, STACK_READ, STACK_ROOM,
-    TIME, VALUE_HEAD, VALUES,
+    ADDR, COOKIE, IN_KERNEL, LOOKED, LOST_BEFORE, PID_TGID, PROBED, REGISTERS, STACK_BYTES, STACK_READ,
+    STACK_ROOM, TIME, VALUE_HEAD, VALUES,
 };
 use super::hit_ring::{HitRing, LOCATIONS, LOST, ONLY_PID, PidNamespace, SPARED, SPARED_PLACES, TABLE};
 use super::program::Program;
@@ -67,10 +68,12 @@ impl HitProgram {
     pub fn for_breakpoints(ring: &HitRing, cookie: u64) -> Result<Self, BpfError> {
         let kind = ProgramKind::PerfEvent;
         let load = |kernel| Program::load(kind, &code(ring, kind, cookie, &[], kernel, Then::GoOn));
-        let program = match load(KernelHits::Kept) {
-            Err(BpfError::Refused { .. }) => load(KernelHits::Lost),
-            other => other,
-        };
+        let mut program = load(KernelHits::Kept(ProbedAt::here()));
+        for less in [KernelHits::Kept(None), KernelHits::Lost] {
+            if matches!(program, Err(BpfError::Refused { .. })) {
+                program = load(less);
+            }
+        }
         program.map(Self)
     }
 
@@ -131,8 +134,8 @@ pub const STOPPED_BY: i32 = libc::SIGSTOP;
 enum KernelHits {
     /// There are none.
     None,
-    /// It asks for the registers that the thread entered the kernel with.
-    Kept,
+    /// It asks for the registers that the thread entered the kernel with, and for its probe where that is known to be told.
+    Kept(Option<ProbedAt>),
     /// It cannot ask, and only counts them.
     Lost,
 }
@@ -226,7 +229,11 @@ fn code(
     code.constant(Reg::R1, cookie);
     code.store(RECORD, COOKIE as i16, Reg::R1);
     let mut registers_done = Assembler::label();
-    if kernel == KernelHits::Kept {
+    code.store_imm(RECORD, PROBED as i16, 0);
+    if let KernelHits::Kept(probed) = kernel {
+        if let Some(probed) = probed {
+            read_probed(&mut code, probed);
+        }
         registers_of_system_call(&mut code, &mut registers_done);
     }
     code.store_imm(RECORD, IN_KERNEL as i16, 0);
@@ -284,6 +291,17 @@ fn registers_of_system_call(code: &mut Assembler, done: &mut Label) {
     copy_registers(code, SCRATCH);
     code.jump(done);
     code.bind(in_user_space);
+}
+
+/// Reads which instruction the thread runs in the place of a probe, or ran last.
+fn read_probed(code: &mut Assembler, probed: ProbedAt) {
+    let mut none = Assembler::label();
+    code.call(Helper::GetCurrentTaskBtf);
+    code.load(Reg::R1, Reg::R0, probed.task_to_probes);
+    code.jump_if(Reg::R1, When::Equal, 0, &mut none);
+    code.load(Reg::R1, Reg::R1, probed.probes_to_address);
+    code.store(RECORD, PROBED as i16, Reg::R1);
+    code.bind(none);
 }
 
 /// Reads the stack of the registers that the record has; near its end, the word at the pointer alone.

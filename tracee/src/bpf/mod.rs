@@ -10,6 +10,7 @@
 
 mod assembler;
 mod brief;
+mod btf;
 mod error;
 mod hit;
 mod hit_program;

@@ -73,10 +73,10 @@ pub(super) fn far<'a>(trap: &Trap<'_>, code: &dyn CodeMap<'a>) -> Vec<Candidate>
     found
 }
 
-/// The instruction that a thread is at.
-pub(super) fn here<'a>(trap: &Trap<'_>, code: &dyn CodeMap<'a>) -> Option<Candidate> {
-    let (file, bias) = code.code_at(trap.pc())?;
-    Place::at(file, bias, trap.pc())?.candidate()
+/// The instruction at an address.
+pub(super) fn at<'a>(pc: RunAddr, code: &dyn CodeMap<'a>) -> Option<Candidate> {
+    let (file, bias) = code.code_at(pc)?;
+    Place::at(file, bias, pc)?.candidate()
 }
 
 /// An instruction of a known function.

@@ -95,8 +95,7 @@ pub struct Accessor {
 #[must_use]
 pub fn find<'a>(trap: &Trap<'_>, code: &dyn CodeMap<'a>) -> Vec<Accessor> {
     if trap.died {
-        let it = candidates::here(trap, code).and_then(|candidate| judge(trap, candidate));
-        return it.into_iter().collect();
+        return at(trap.pc(), trap, code).into_iter().collect();
     }
     let mut found: Vec<Accessor> = Vec::new();
     for candidate in candidates::near(trap, code) {
@@ -110,6 +109,11 @@ pub fn find<'a>(trap: &Trap<'_>, code: &dyn CodeMap<'a>) -> Vec<Accessor> {
     found.retain(|accessor| Some(accessor.certainty) == best);
     found.dedup_by_key(|accessor| accessor.pc);
     found
+}
+
+/// The instruction at an address, if it can have made the access.
+pub(crate) fn at<'a>(pc: RunAddr, trap: &Trap<'_>, code: &dyn CodeMap<'a>) -> Option<Accessor> {
+    judge(trap, candidates::at(pc, code)?)
 }
 
 /// What a candidate did to the watched locations; `None` when it cannot have touched any.

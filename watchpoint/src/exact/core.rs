@@ -306,6 +306,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
             has_segment_bases: true,
             report,
             stack: self.stack(RunAddr(registers.rsp)),
+            probed: None,
             memory,
             looking_ns,
             looked_ns,

@@ -287,6 +287,7 @@ fn put_hit(out: &mut Out, hit: &RawHit) {
         Report::Died => 3,
     });
     out.text(&hit.stack);
+    out.option(hit.probed, |out, at| out.word(at.0));
     out.word(hit.memory.len() as u64);
     for seen in &hit.memory {
         out.word(seen.addr.0);
@@ -321,6 +322,7 @@ fn take_hit(bytes: &mut In<'_>) -> Option<RawHit> {
             _ => return None,
         },
         stack: bytes.text()?.to_vec(),
+        probed: bytes.option(In::word)?.map(RunAddr),
         memory: bytes.list(|bytes| {
             let mut seen = Snapshot {
                 addr: RunAddr(bytes.word()?),

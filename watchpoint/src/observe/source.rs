@@ -185,6 +185,7 @@ fn from_bpf(hit: bpf::RawHit) -> RawHit {
         has_segment_bases: false,
         report: Report::Watch,
         stack: hit.stack,
+        probed: Some(hit.probed).filter(|at| at.0 != 0),
         memory: values
             .flat_map(|value| Snapshot::of(value.addr, value.bytes()))
             .collect(),
@@ -215,6 +216,7 @@ fn read_perf(rings: &Mutex<Rings>, last: bool, mut lost: u64) -> (Vec<(u64, RawH
                     has_segment_bases: false,
                     report: Report::Watch,
                     stack: Vec::new(),
+                    probed: None,
                     memory: Vec::new(),
                     looking_ns: stamped.origin.time,
                     looked_ns: stamped.origin.time,

@@ -1,6 +1,5 @@
 //! From a raw hit to the accesses of locations that it tells of.
 
-use failure::image::Registers;
 use program::RunAddr;
 
 use super::callers::Callers;
@@ -92,7 +91,7 @@ impl Decoder {
             Report::Watch | Report::Probe | Report::Died => access::find(&trap, code),
         };
         if found.is_empty() && code.code_at(trap.pc()).is_none() {
-            found = self.at_probes(&trap, code);
+            found = self.at_probes(raw, &trap, code);
         }
         if matches!(raw.report, Report::Probe | Report::Died) {
             found.retain(|accessor| accessor.certainty == Certainty::Certain);
@@ -152,37 +151,27 @@ impl Decoder {
         seen.collect()
     }
 
-    /// An instruction under a probe runs somewhere else, in a page that the kernel made for it: which of them
-    /// the thread ran is told by what it touched, and by its length, as it stands at the start of a slot there. Registers
-    /// that an instruction elsewhere would use may happen to lead to watched memory too.
-    fn at_probes(&self, trap: &Trap<'_>, code: &ProcessCode<'_>) -> Vec<Accessor> {
+    /// An instruction under a probe runs somewhere else, in a page that the kernel made for it. Where the kernel does not tell which,
+    /// what the thread touched tells it, and its length, as it stands at the start of a slot there. Registers that an instruction
+    /// elsewhere would use may happen to lead to watched memory too.
+    fn at_probes(&self, raw: &RawHit, trap: &Trap<'_>, code: &ProcessCode<'_>) -> Vec<Accessor> {
         const SLOT: u64 = 128;
-        let touches_it = |touch: &Touch| {
+        let reported = |touch: &Touch| {
             let at = trap.locations.get(touch.location);
             at.is_some_and(|at| at.touches(trap.watched, 1))
         };
         let is_it = |accessor: &Accessor| {
-            accessor.certainty == Certainty::Certain
-                && accessor.instruction.len() as u64 == trap.pc().0 % SLOT
-                && accessor.touches.iter().any(touches_it)
+            accessor.instruction.len() as u64 == trap.pc().0 % SLOT && accessor.touches.iter().any(reported)
         };
-        let mut found = Vec::new();
-        for probe in &self.probes {
-            let Some(next) = code.next_after(probe) else {
-                continue;
-            };
-            let registers = Registers {
-                rip: next.0,
-                ..*trap.registers
-            };
-            let there = Trap {
-                registers: &registers,
-                ..*trap
-            };
-            found.extend(access::find(&there, code));
+        if let Some(at) = raw.probed {
+            let it = access::at(at, trap, code).filter(is_it);
+            return it.into_iter().collect();
         }
-        found.retain(is_it);
+        let probes = self.probes.iter();
+        let found = probes.filter_map(|probe| access::at(code.place_of(probe)?, trap, code));
         found
+            .filter(|it| it.certainty == Certainty::Certain && is_it(it))
+            .collect()
     }
 
     /// A hit whose instruction is not known: what remains is that the location was touched.

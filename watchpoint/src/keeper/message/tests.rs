@@ -28,6 +28,7 @@ fn hit() -> RawHit {
         has_segment_bases: true,
         report: Report::Probe,
         stack: vec![8; 16],
+        probed: Some(RunAddr(9)),
         memory: Snapshot::of(RunAddr(9), &[1, 2, 3, 4, 5, 6, 7, 8, 9]).collect(),
         looking_ns: 9,
         looked_ns: 10,
