@@ -140,11 +140,13 @@ fn role_of_way(
     let mut closure = None;
     for _ in 0..=leads_to.len() {
         let Some(function) = at else { break };
-        let name = entry_name(function, places)?;
-        if !is_closure(&name) {
-            return Some(name);
+        // Between the thread's first instruction and the program's own code is the language's library.
+        if let Some(name) = entry_name(function, places) {
+            if !is_closure(&name) {
+                return Some(name);
+            }
+            closure.get_or_insert(name);
         }
-        closure.get_or_insert(name);
         at = leads_to.get(&function).copied().flatten();
     }
     closure

@@ -194,7 +194,7 @@ impl<'l, 'p, 'a> Planner<'l, 'p, 'a> {
             let sites = made.into_iter().chain(passed);
             // Nobody changes a constant.
             let changes = |site: &WatchSite| match site.address {
-                AddressExpr::Static(addr) => file.elf().segments().is_writable(addr),
+                AddressExpr::Static(addr) => file.is_variable(addr),
                 AddressExpr::Registers { .. } => true,
             };
             self.sites

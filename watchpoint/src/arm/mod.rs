@@ -151,7 +151,9 @@ fn address(site: &WatchSite, points: &Points<'_, '_>, origins: &Origins<'_, '_, 
             if let ([(module, addr), rest @ ..], false) = (&found.fixed[..], found.others)
                 && rest.iter().all(|other| other == &(*module, *addr))
             {
-                return Some(Address::Static {
+                // Nobody changes a constant.
+                let changes = points.is_variable(*module, *addr);
+                return changes.then(|| Address::Static {
                     module: points.path(*module),
                     addr: *addr,
                 });

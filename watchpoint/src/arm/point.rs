@@ -57,6 +57,12 @@ impl<'p, 'a> Points<'p, 'a> {
         named.map(|module| PathBuf::from(module.name()))
     }
 
+    /// Whether the program can change what is at an address.
+    pub(super) fn is_variable(&self, module: ModuleId, addr: LinkAddr) -> bool {
+        let module = self.program.module(module);
+        module.is_some_and(|module| module.is_variable(addr))
+    }
+
     /// The flow of the function around a place, and the instruction there.
     pub(super) fn look(&self, at: Pc) -> Option<(Arc<FlowGraph>, InstrIx)> {
         let function = self.program.function_at(at)?;
