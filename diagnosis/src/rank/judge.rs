@@ -1,7 +1,7 @@
 //! How a predictor stands among those that have the same F-measure, and whether it explains the failure.
 
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Class, Ranked, Showing, Standing, expected_writes};
 use crate::evidence::Evidence;
@@ -14,24 +14,45 @@ pub(super) struct Judge<'a> {
     catalogue: &'a Catalogue,
     evidence: &'a Evidence,
     failing: StatementId,
-    /// Reads that returned another thread's write in a successful run, with the kind of that thread.
-    returned: BTreeSet<(LocationId, Actor, Role)>,
+    /// Reads of what threads of some kind change, as successful runs show.
+    changed: BTreeSet<Changed>,
 }
 
-/// [`Judge::returned`].
-fn returned(evidence: &Evidence) -> BTreeSet<(LocationId, Actor, Role)> {
-    let returned = evidence.predictors().filter_map(|predictor| match predictor {
-        Predictor::Order {
-            pattern: OrderPattern::Wr,
+/// What is read, by whom, and the kind of the threads that change it.
+type Changed = (LocationId, Actor, Role);
+
+/// [`Judge::changed`]: reads that returned another thread's write, and also came before one, or never returned it in a failing run.
+/// What somebody wrote before all reads is not going to change.
+fn changed(evidence: &Evidence) -> BTreeSet<Changed> {
+    let mut early = BTreeSet::new();
+    let mut returned = BTreeMap::new();
+    for predictor in evidence.predictors() {
+        let Predictor::Order {
+            pattern,
             location,
             first,
             second,
-        } if evidence.counts(predictor).successful_with > 0 => {
-            Some((*location, second.clone(), first.role.clone()))
+        } = predictor
+        else {
+            continue;
+        };
+        let counts = evidence.counts(predictor);
+        if counts.successful_with == 0 {
+            continue;
         }
-        _ => None,
-    });
-    returned.collect()
+        match pattern {
+            OrderPattern::Wr => {
+                let read = (*location, second.clone(), first.role.clone());
+                *returned.entry(read).or_insert(false) |= counts.failing_with == 0;
+            }
+            OrderPattern::Rw => {
+                early.insert((*location, first.clone(), second.role.clone()));
+            }
+            OrderPattern::Ww => {}
+        }
+    }
+    returned.retain(|read, only_there| *only_there || early.contains(read));
+    returned.into_keys().collect()
 }
 
 impl<'a> Judge<'a> {
@@ -40,7 +61,7 @@ impl<'a> Judge<'a> {
             catalogue,
             evidence,
             failing,
-            returned: returned(evidence),
+            changed: changed(evidence),
         }
     }
 
@@ -228,9 +249,9 @@ impl<'a> Judge<'a> {
         self.evidence.counts(&wr).successful_with > 0
     }
 
-    /// Whether in a successful run a read returned what threads of the kind that makes a write had written.
+    /// Whether threads of the kind that makes a write change what is read elsewhere, too.
     fn changes_both(&self, location: LocationId, write: &Actor, read: &Actor) -> bool {
-        self.returned
+        self.changed
             .contains(&(location, read.clone(), write.role.clone()))
     }
 
@@ -278,6 +299,27 @@ fn order(pattern: OrderPattern, location: LocationId, first: &Actor, second: &Ac
 mod tests {
     use crate::run::Shape;
     use crate::testkit::Lab;
+
+    /// A pool is closed (29) while it is used (23), through a pointer to a function (25) that was set (36) before there were threads.
+    #[test]
+    fn what_was_written_before_all_reads_is_no_half_of_a_change() {
+        let mut lab = Lab::new(
+            &[('m', "main"), ('u', "user")],
+            &[("pool->memory", Shape::Pointer), ("use_pool", Shape::Pointer)],
+        );
+        let whole = "m:W15=7 m:W36=9@use_pool u:R25=9@use_pool u:R23=7 m:W29=0";
+        let harmless = format!("{whole} u:R23=0");
+        let mut runs = vec![lab.success(whole); 8];
+        runs.extend(vec![lab.success(&harmless); 2]);
+        let torn = "m:W15=7 m:W36=9@use_pool u:R25=9@use_pool u:R23=7 m:W29=0 u:R25=9@use_pool u:R23=0";
+        runs.extend(vec![lab.failure(torn, 'u', &[23]); 4]);
+        let (_, ranked) = lab.rank(&runs);
+        let described: Vec<String> = ranked.iter().map(|ranked| lab.describe(ranked)).collect();
+        assert!(
+            described.iter().all(|it| !it.starts_with("WRR 29")),
+            "{described:?}"
+        );
+    }
 
     /// A file is checked (78) and used (66) while a manager may drop it (120). Whoever finds it dropped loads it again (104), so in no run
     /// does the check see that.

@@ -11,6 +11,7 @@ use program::code::{Access as Operand, Operand as Source, accesses};
 
 use super::{Trap, is_compare_exchange};
 use crate::registers::{self, DF, ZF};
+use crate::watcher::Report;
 
 /// Processors move strings in groups and report a hit when a group is done: how far the registers may be
 /// beyond the watched bytes.
@@ -97,7 +98,7 @@ impl Before<'_> {
     /// A register's value before the instruction; `None` when it was overwritten for good.
     fn register(&self, register: Register) -> Option<u64> {
         let after = registers::read(self.trap.registers, register)?;
-        if self.trap.died {
+        if self.trap.report == Report::Died {
             return Some(after);
         }
         let full = register.full_register();

@@ -16,6 +16,7 @@ use program::code::{AccessKind, Code};
 use crate::hit::Access;
 use crate::location::{Location, Trigger};
 use crate::registers::ZF;
+use crate::watcher::Report;
 pub(crate) use candidates::Origin;
 use effective::Reach;
 pub(crate) use effective::keeps;
@@ -39,8 +40,8 @@ pub struct Trap<'t> {
     pub watched: RunAddr,
     /// All locations watched at that time.
     pub locations: &'t [Location],
-    /// The instruction has not run to its end, and is the one at the program counter.
-    pub died: bool,
+    /// What made the report.
+    pub report: Report,
 }
 
 impl Trap<'_> {
@@ -94,14 +95,15 @@ pub struct Accessor {
 /// The instructions that can have made the access, best first; those after the first are just as likely.
 #[must_use]
 pub fn find<'a>(trap: &Trap<'_>, code: &dyn CodeMap<'a>) -> Vec<Accessor> {
-    if trap.died {
+    if trap.report == Report::Died {
         return at(trap.pc(), trap, code).into_iter().collect();
     }
     let mut found: Vec<Accessor> = Vec::new();
     for candidate in candidates::near(trap, code) {
         found.extend(judge(trap, candidate));
     }
-    if found.is_empty() {
+    // A probe is no sign of an access: what its own instruction did not do, nobody else has done a moment ago.
+    if found.is_empty() && trap.report != Report::Probe {
         let far = candidates::far(trap, code);
         found.extend(far.into_iter().filter_map(|candidate| judge(trap, candidate)));
     }

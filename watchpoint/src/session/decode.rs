@@ -76,7 +76,7 @@ impl Decoder {
             stack_top: raw.stack_top(),
             watched: raw.watched,
             locations: &places,
-            died: raw.report == Report::Died,
+            report: raw.report,
         };
         let moment = Moment {
             registers: &raw.registers,

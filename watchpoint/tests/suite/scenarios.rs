@@ -10,7 +10,7 @@ use program::code::Code;
 use program::elf::Elf;
 use watchpoint::access::{self, CodeMap, Trap};
 use watchpoint::values::{self, Moment};
-use watchpoint::watcher::Snapshot;
+use watchpoint::watcher::{Report, Snapshot};
 use watchpoint::{Location, Provenance, Trigger, Value};
 
 use crate::support::Folder;
@@ -255,7 +255,11 @@ fn found(scenario: &Scenario<'_>, names: &Names<'_>, code: &Loaded<'_>) -> Vec<R
         stack_top,
         watched: locations[0].addr,
         locations: &locations,
-        died: died.is_some(),
+        report: match (died, facts("probe").next()) {
+            (Some(_), _) => Report::Died,
+            (None, Some(_)) => Report::Probe,
+            (None, None) => Report::Watch,
+        },
     };
     let moment = Moment {
         registers: &registers,
