@@ -21,6 +21,16 @@ pub struct Conditions {
     pub loaded: bool,
     /// Control flow is recorded.
     pub flow: bool,
+    /// One location at a time is watched, and no more.
+    pub sparing: bool,
+}
+
+impl Conditions {
+    /// How many of a host's registers are used.
+    #[must_use]
+    pub fn registers(&self, there: usize) -> usize {
+        if self.sparing { there.min(1) } else { there }
+    }
 }
 
 /// Why conditions change.
@@ -45,6 +55,9 @@ impl fmt::Display for Conditions {
         if !self.flow {
             f.write_str(" without control flow")?;
         }
+        if self.sparing {
+            f.write_str(", one location at a time")?;
+        }
         Ok(())
     }
 }
@@ -63,6 +76,8 @@ pub struct Changing {
     /// The failure is rare by itself: few recurrences in a row are many.
     rare: bool,
     care: Care,
+    /// With what a run succeeded.
+    worked: Option<Less>,
 }
 
 /// How much a run may be disturbed.
@@ -74,18 +89,21 @@ enum Care {
     Trying(Less, u64),
     /// Less: so runs succeed.
     Gentle(Less),
-    /// As tracking does, for good: it makes no difference, or somebody asked for it.
-    Whatever,
+    /// Like this for good: nothing makes a difference beyond what makes some, or somebody asked for it.
+    Settled(Option<Less>),
 }
 
 /// What is left out to disturb a run less.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Less {
     /// Control flow.
     Flow,
     /// Control flow, and stopping threads where they touch what is watched. That comes last: in what order accesses were made is
     /// less certain then, and for whom a library made one is not known.
     FlowAndStops,
+    /// And all locations but one: the probes that find the others, and the hits there, add up. What happened between two locations is
+    /// not seen then, and each needs runs of its own.
+    AllButOne,
 }
 
 /// Runs without a failure before anything is changed,
@@ -111,6 +129,7 @@ impl Changing {
             mode,
             loaded,
             flow: true,
+            sparing: false,
         };
         let mut turns = vec![of(mode, false)];
         if may_change_mode {
@@ -133,8 +152,9 @@ impl Changing {
             rare: first >= RARE,
             care: match may_drop_flow || may_change_mode {
                 true => Care::Usual,
-                false => Care::Whatever,
+                false => Care::Settled(None),
             },
+            worked: None,
         }
     }
 
@@ -144,14 +164,16 @@ impl Changing {
         let conditions = self.turns[self.turn % self.turns.len()];
         let less = match self.care {
             Care::Trying(less, _) | Care::Gentle(less) => Some(less),
-            Care::Usual | Care::Whatever => None,
+            Care::Settled(less) => less,
+            Care::Usual => None,
         };
         Conditions {
             flow: less.is_none() || !self.may_drop_flow,
-            mode: match less == Some(Less::FlowAndStops) && self.may_change_mode {
+            mode: match less.is_some_and(|less| less >= Less::FlowAndStops) && self.may_change_mode {
                 true => Mode::Observe,
                 false => conditions.mode,
             },
+            sparing: less == Some(Less::AllButOne),
             ..conditions
         }
     }
@@ -169,25 +191,26 @@ impl Changing {
             self.care = match self.care {
                 Care::Usual if too_many && late => Care::Trying(self.first_to_go(), 0),
                 // That one run succeeded was luck.
-                Care::Gentle(Less::Flow) if too_many && late && self.may_change_mode => {
-                    Care::Trying(Less::FlowAndStops, 0)
+                Care::Gentle(less) if too_many && late && less != Less::AllButOne => {
+                    Care::Trying(self.next_to_go(less), 0)
                 }
                 Care::Trying(less, failures) if failures + 1 < ENOUGH - fewer => {
                     self.care = Care::Trying(less, failures + 1);
                     return None;
                 }
-                Care::Trying(Less::Flow, _) if self.may_change_mode => Care::Trying(Less::FlowAndStops, 0),
-                Care::Trying(..) => Care::Whatever,
-                Care::Usual | Care::Gentle(_) | Care::Whatever => return None,
+                Care::Trying(Less::AllButOne, _) => Care::Settled(self.worked),
+                Care::Trying(less, _) => Care::Trying(self.next_to_go(less), 0),
+                Care::Usual | Care::Gentle(_) | Care::Settled(_) => return None,
             };
             let change = match self.care {
-                Care::Whatever => Change::AsBefore,
+                Care::Settled(_) => Change::AsBefore,
                 _ => Change::OnlyFailures,
             };
             return Some((change, self.now()));
         }
         if let Care::Trying(less, _) = self.care {
             self.care = Care::Gentle(less);
+            self.worked = Some(less);
             // What the tracking did before says nothing about how it is now.
             (self.failures, self.successes) = (0, 0);
         }
@@ -222,6 +245,13 @@ impl Changing {
         match self.may_drop_flow {
             true => Less::Flow,
             false => Less::FlowAndStops,
+        }
+    }
+
+    fn next_to_go(&self, gone: Less) -> Less {
+        match gone {
+            Less::Flow if self.may_change_mode => Less::FlowAndStops,
+            _ => Less::AllButOne,
         }
     }
 }
@@ -293,21 +323,31 @@ mod tests {
             (Change::OnlyFailures, false, Mode::Observe)
         );
         assert_eq!(changing.after(false, LONG, true), None);
-        assert!((0..9).all(|_| changing.after(true, LONG, true).is_none()));
-        assert_eq!((changing.now().flow, changing.now().mode), (false, Mode::Observe));
+        assert!((0..FOR_EACH_SUCCESS).all(|_| changing.after(true, LONG, true).is_none()));
+        let changes: Vec<_> = (0..9).filter_map(|_| changing.after(true, LONG, true)).collect();
+        let seen: Vec<_> = changes
+            .iter()
+            .map(|(why, now)| (*why, now.sparing, now.mode))
+            .collect();
+        let expected = [
+            (Change::OnlyFailures, true, Mode::Observe),
+            (Change::AsBefore, false, Mode::Observe),
+        ];
+        assert_eq!(seen, expected, "and stays with what a run succeeded with");
     }
 
     #[test]
     fn a_rare_failure_that_comes_twice_in_a_row_is_suspected_at_once() {
         let mut changing = Changing::new(Mode::Exact, true, true, RARE);
         let mut conditions = Vec::new();
-        for _ in 0..4 {
+        for _ in 0..5 {
             changing.after(true, LONG, true);
             conditions.push((changing.now().flow, changing.now().mode));
         }
         let expected = [
             (true, Mode::Exact),
             (false, Mode::Exact),
+            (false, Mode::Observe),
             (false, Mode::Observe),
             (true, Mode::Exact),
         ];
@@ -341,8 +381,29 @@ mod tests {
             [
                 (Change::OnlyFailures, false),
                 (Change::OnlyFailures, false),
+                (Change::OnlyFailures, false),
                 (Change::AsBefore, true)
             ]
+        );
+    }
+
+    #[test]
+    fn what_fails_however_it_is_watched_is_watched_in_one_place_at_a_time() {
+        let mut changing = Changing::new(Mode::Exact, true, true, RARE);
+        (0..4).for_each(|_| _ = changing.after(true, LONG, true));
+        assert_eq!(
+            changing.now().to_string(),
+            "observe mode without control flow, one location at a time"
+        );
+        assert_eq!(changing.now().registers(4), 1);
+        changing.after(false, LONG, true);
+        assert!((0..20).all(|_| changing.after(true, LONG, true).is_none()));
+        assert!(changing.now().sparing, "a run succeeded so");
+        let mut changing = Changing::new(Mode::Exact, false, true, RARE);
+        (0..3).for_each(|_| _ = changing.after(true, LONG, true));
+        assert_eq!(
+            changing.now().to_string(),
+            "exact mode without control flow, one location at a time"
         );
     }
 

@@ -12,6 +12,7 @@ use diagnosis::tracking::Assignment;
 use failure::Signature;
 use program::Program;
 use pt_driver_client::recorder::{ControlFlow, recorder};
+use watchpoint::location::REGISTERS;
 
 use super::deliver;
 use super::keep::Keeping;
@@ -83,8 +84,9 @@ impl Inquire<'_> {
         loop {
             stop = stop.or_else(|| self.stop(&inquiry, number));
             while stop.is_none() && on_way < u64::from(self.args.jobs) {
-                let assignment = inquiry.assignment(number);
                 let conditions = changing.now();
+                let assignment = inquiry.assignment(number);
+                let assignment = assignment.share(conditions.registers(REGISTERS), number);
                 let flow = match conditions.flow {
                     true => self.recorder(program, &assignment)?,
                     false => None,

@@ -115,8 +115,9 @@ impl<'p, 'a> Held<'p, 'a> {
         self.given += 1;
         let number = self.given.max(self.taken + 1);
         self.given = number;
-        let assignment = self.inquiry.assignment(number).share(means.registers, number);
         let conditions = self.changing.now();
+        let registers = conditions.registers(means.registers);
+        let assignment = self.inquiry.assignment(number).share(registers, number);
         Planned {
             bug,
             number,
