@@ -10,12 +10,13 @@
 //! - `scope` knows the variables at an instruction, `pointers` finds the one that an address comes from
 //! - `parts` goes from an object to the part that holds the bytes, `wrappers` past the standard types that
 //!   no source writes out
-//! - `dereferenced` goes through the calls that only follow a pointer
+//! - `dereferenced` goes through the calls that only follow a pointer, `earlier` back to where a pointer was made
 //! - `path` writes it down; `callee` asks whoever is passed what has no name
 
 mod address;
 mod callee;
 mod dereferenced;
+mod earlier;
 mod fresh;
 mod memory;
 mod origin;

@@ -40,7 +40,9 @@ impl<'m, 'a> Namer<'m, 'a> {
         }
         let far = made.filter(|_| near.is_none());
         let loaded = far.and_then(|load| self.loaded(ix, load, 0, wanted, depth));
-        loaded.or_else(|| self.dereferenced(ix, pointer.base, wanted, depth))
+        loaded
+            .or_else(|| self.dereferenced(ix, pointer.base, wanted, depth))
+            .or_else(|| self.held_earlier(ix, pointer.base, wanted))
     }
 
     /// Through the variable that the very register was loaded from, or that is in it.
@@ -101,7 +103,13 @@ impl<'m, 'a> Namer<'m, 'a> {
     }
 
     /// Through a variable that holds `base` plus any constant now, or that is stored there.
-    fn held(&self, ix: InstrIx, base: Base, gpr: Option<Gpr>, wanted: &Wanted) -> Option<Lvalue<'m, 'a>> {
+    pub(super) fn held(
+        &self,
+        ix: InstrIx,
+        base: Base,
+        gpr: Option<Gpr>,
+        wanted: &Wanted,
+    ) -> Option<Lvalue<'m, 'a>> {
         let scope = self.scope(ix);
         let state = self.state(ix)?;
         let found = scope.iter().flat_map(|variable| {

@@ -255,7 +255,8 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
         let known = places.contains(&(location, at));
         let watched = places.iter().any(|(_, place)| place.covers(&at));
         self.place(tracer, location, at, late)?;
-        let verdict = self.ceiling.probed(location, tid, at.addr, known);
+        let alone = tracer.threads().nth(1).is_none();
+        let verdict = self.ceiling.probed(location, tid, at.addr, known, alone);
         self.obey(tracer, location, verdict)?;
         Ok((!watched).then_some(at))
     }

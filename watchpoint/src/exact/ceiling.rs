@@ -22,6 +22,9 @@ const MOST_IDLE: u32 = 256;
 const MOST_STEPS: u32 = 32;
 /// The same of one that leads to ever other objects, wherever they are: registers follow it for a while.
 const MOST_MOVES: u32 = 500;
+/// Both, where a process has one thread: a register is in time for the next access, which is the thread's own, and a run that takes
+/// longer is the same run.
+const MOST_MOVES_ALONE: u32 = 2000;
 /// How far such a pointer goes at once: the element of an array that it walks through.
 const LONGEST_STEP: u64 = 64;
 
@@ -114,8 +117,15 @@ impl Ceiling {
         }
     }
 
-    /// A thread's probe found a location somewhere, where it was watched already or not.
-    pub(super) fn probed(&mut self, location: usize, tid: Tid, at: RunAddr, known: bool) -> Verdict {
+    /// A thread's probe found a location somewhere, where it was watched already or not. `alone`: there is no other thread.
+    pub(super) fn probed(
+        &mut self,
+        location: usize,
+        tid: Tid,
+        at: RunAddr,
+        known: bool,
+        alone: bool,
+    ) -> Verdict {
         let Some(stops) = self.locations.get_mut(location) else {
             return Verdict::GoOn;
         };
@@ -127,7 +137,10 @@ impl Ceiling {
             let steps = last.is_some_and(|last| last.0.abs_diff(at.0) <= LONGEST_STEP);
             stops.steps = stops.steps.saturating_add(u32::from(steps));
         }
-        let too_far = stops.steps >= MOST_STEPS || stops.moves >= MOST_MOVES;
+        let too_far = match alone {
+            true => stops.moves >= MOST_MOVES_ALONE,
+            false => stops.steps >= MOST_STEPS || stops.moves >= MOST_MOVES,
+        };
         if too_far && !std::mem::replace(&mut stops.left, true) {
             Verdict::TooMuch
         } else if known && stops.idle == MOST_IDLE {
@@ -170,7 +183,7 @@ mod tests {
         let mut ceiling = Ceiling::of(2);
         let verdicts = |ceiling: &mut Ceiling, location, stride: u64| -> Vec<Verdict> {
             (0..1000_u64)
-                .map(|n| ceiling.probed(location, Tid(7), RunAddr(0x1000 + n * stride), false))
+                .map(|n| ceiling.probed(location, Tid(7), RunAddr(0x1000 + n * stride), false, false))
                 .collect()
         };
         let given_up = |verdicts: Vec<Verdict>| verdicts.iter().position(|it| *it == Verdict::TooMuch);
@@ -180,12 +193,20 @@ mod tests {
     }
 
     #[test]
+    fn the_only_thread_is_followed_for_longer() {
+        let mut ceiling = Ceiling::of(1);
+        let mut walk = (0..).map(|n| ceiling.probed(0, Tid(7), RunAddr(0x1000 + n * 24), false, true));
+        let given_up = walk.position(|verdict| verdict == Verdict::TooMuch);
+        assert_eq!(given_up, Some(MOST_MOVES_ALONE as usize - 1));
+    }
+
+    #[test]
     fn threads_walk_on_their_own() {
         let mut ceiling = Ceiling::of(1);
         let verdicts = (0..1000_u64).map(|n| {
             let (thread, step) = (n % 2, n / 2);
             let tid = if thread == 0 { Tid(7) } else { Tid(8) };
-            ceiling.probed(0, tid, RunAddr(0x1000 + thread * 0x1000 + step), false)
+            ceiling.probed(0, tid, RunAddr(0x1000 + thread * 0x1000 + step), false, false)
         });
         assert_eq!(verdicts.filter(|it| *it == Verdict::TooMuch).count(), 1);
     }
@@ -194,7 +215,7 @@ mod tests {
     fn a_place_that_is_found_again_and_again_is_looked_for_no_longer() {
         let mut ceiling = Ceiling::of(1);
         let verdicts: Vec<Verdict> = (0..1000)
-            .map(|_| ceiling.probed(0, Tid(7), RunAddr(0x1000), true))
+            .map(|_| ceiling.probed(0, Tid(7), RunAddr(0x1000), true, false))
             .collect();
         assert!(!verdicts.contains(&Verdict::TooMuch));
         assert_eq!(
