@@ -151,6 +151,7 @@ impl Results {
                 value: Some(seen.value),
                 before: Some(seen.value),
                 uncertain: false,
+                in_frame: None,
             });
         }
         merged.extend(hits);

@@ -49,6 +49,8 @@ pub struct Tracking {
     pub mode: Mode,
     /// What to watch.
     pub locations: Vec<(WatchedRecord, WatchSpec)>,
+    /// The program has one thread: what its functions share may be in its frames.
+    pub own_frames: bool,
     /// How many locations there are to watch in all, if these are a share of them; 0 otherwise.
     pub planned: u32,
     /// Code of the program's files that is a library's.
@@ -78,6 +80,7 @@ impl Default for Tracking {
             sigma: 0,
             mode: Mode::Exact,
             locations: Vec::new(),
+            own_frames: false,
             planned: 0,
             library: Vec::new(),
             allocators: Vec::new(),
@@ -152,7 +155,7 @@ pub fn track_with(
         return Ok(Tracked { outcome, record });
     }
     let specs: Vec<WatchSpec> = tracking.locations.iter().map(|(_, spec)| spec.clone()).collect();
-    let (mut rider, passenger) = rider(specs.clone(), tracking.mode)?;
+    let (mut rider, passenger) = rider(specs.clone(), tracking.mode, tracking.own_frames)?;
     let asked = std::mem::take(&mut tracking.allocators);
     let mut allocations = (!asked.is_empty()).then(|| Allocations::new(asked));
     // The run blocks when nobody reads its hits: they are read here while it goes on there.
@@ -232,7 +235,13 @@ fn record(
             .locations
             .get(hit.location)
             .map_or(1, |(_, spec)| spec.len);
-        hit_record(&hit, callers, spans, len)
+        HitRecord {
+            in_frame: hit
+                .in_frame
+                .filter(|_| tracking.own_frames)
+                .map(|behind| u32::try_from(behind).unwrap_or(u32::MAX)),
+            ..hit_record(&hit, callers, spans, len)
+        }
     });
     RunRecord {
         number: tracking.number,
@@ -328,6 +337,7 @@ pub(crate) fn hit_record(
         value: hit.value.map(|value| value.bits),
         before: hit.before.map(|value| value.bits),
         uncertain: hit.order_uncertain,
+        in_frame: None,
     }
 }
 

@@ -259,6 +259,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             convincing: self.ranked.first().is_some_and(|best| best.counts.convince()),
             deciding: self.deciding(),
             open: self.uncompared(),
+            alone: self.is_alone(),
         };
         self.tracking
             .assignment(self.adapt.sigma(), run, &wanted, &mut self.catalogue)

@@ -163,6 +163,10 @@ pub struct HitRecord {
     /// Its place among the hits of other threads is not certain.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub uncertain: bool,
+    /// If it was in the stack of the only thread, where another variable may be by then: behind the frames of how many functions,
+    /// counted from the one that made the access.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_frame: Option<u32>,
 }
 
 /// Where memory comes from.

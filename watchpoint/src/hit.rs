@@ -165,6 +165,9 @@ pub struct Hit {
     pub before: Option<Value>,
     /// Its place among the hits of other threads is not certain: times are too close, and values do not tell.
     pub order_uncertain: bool,
+    /// If it was in the thread's own stack, as far as that reaches as a rule: behind the frames of how many functions, counted from the
+    /// accessing one. As far as the stack was read, that is 0 for this one's own.
+    pub in_frame: Option<usize>,
 }
 
 /// When a location was watched, at which address.

@@ -97,10 +97,16 @@ impl Probe {
     }
 
     /// The location of a spec that a thread's registers tell at this place. What a thread comes by in its own frames is its
-    /// own: what it shares with others is found where it is given to them, or in their hands.
-    pub(crate) fn locate(&self, spec: &WatchSpec, registers: &Registers) -> Option<Location> {
+    /// own: what it shares with others is found where it is given to them, or in their hands. Where it is the only thread
+    /// (`own_frames`), what its functions share is there.
+    pub(crate) fn locate(
+        &self,
+        spec: &WatchSpec,
+        registers: &Registers,
+        own_frames: bool,
+    ) -> Option<Location> {
         let addr = self.expression.evaluate(registers)?;
-        if self.late && is_in_frames(addr, registers) {
+        if self.late && !own_frames && is_in_frames(addr, registers) {
             return None;
         }
         Some(Location {
@@ -112,7 +118,7 @@ impl Probe {
 }
 
 /// Whether an address is in the frames of the functions that a thread is in, as far as these reach as a rule.
-fn is_in_frames(addr: RunAddr, registers: &Registers) -> bool {
+pub(crate) fn is_in_frames(addr: RunAddr, registers: &Registers) -> bool {
     /// What functions may use below the stack pointer.
     const RED_ZONE: u64 = 128;
     const FRAMES: u64 = 64 << 10;
@@ -392,7 +398,7 @@ mod tests {
     use super::*;
 
     /// Where a probe that reads an address from `rdi` finds a location, in a thread whose stack pointer is at 0x7000_0000.
-    fn located(addr: u64, late: bool) -> Option<RunAddr> {
+    fn located(addr: u64, late: bool, own_frames: bool) -> Option<RunAddr> {
         let probe = Probe {
             module: None,
             addr: LinkAddr(0x1000),
@@ -414,17 +420,23 @@ mod tests {
             rsp: 0x7000_0000,
             ..Registers::default()
         };
-        probe.locate(&spec, &registers).map(|location| location.addr)
+        let found = probe.locate(&spec, &registers, own_frames);
+        found.map(|location| location.addr)
     }
 
     #[test]
     fn what_a_thread_comes_by_in_its_own_frames_is_not_watched() {
-        assert_eq!(located(0x7000_0100, true), None);
-        assert_eq!(located(0x6fff_fff8, true), None, "below the stack pointer");
+        assert_eq!(located(0x7000_0100, true, false), None);
+        assert_eq!(located(0x6fff_fff8, true, false), None, "below the stack pointer");
         for elsewhere in [0x5555_0000, 0x6fff_0000, 0x7100_0000] {
-            assert_eq!(located(elsewhere, true), Some(RunAddr(elsewhere)));
+            assert_eq!(located(elsewhere, true, false), Some(RunAddr(elsewhere)));
         }
         // Given to another thread, or fresh from an allocation: whoever has it in his frame, others get it.
-        assert_eq!(located(0x7000_0100, false), Some(RunAddr(0x7000_0100)));
+        assert_eq!(located(0x7000_0100, false, false), Some(RunAddr(0x7000_0100)));
+        assert_eq!(
+            located(0x7000_0100, true, true),
+            Some(RunAddr(0x7000_0100)),
+            "it is the only thread"
+        );
     }
 }

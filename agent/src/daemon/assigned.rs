@@ -66,6 +66,7 @@ impl Assigned {
             sigma: assignment.sigma,
             mode,
             locations: assignment.locations,
+            own_frames: assignment.own_frames,
             planned: assignment.planned,
             library: assignment.library,
             allocators: assignment.allocators,

@@ -95,6 +95,7 @@ impl Inquire<'_> {
                     number,
                     sigma: assignment.sigma,
                     locations: assignment.locations,
+                    own_frames: assignment.own_frames,
                     planned: assignment.planned,
                     library: assignment.library,
                     allocators: assignment.allocators,

@@ -5,13 +5,21 @@ use super::{Class, Ranked, Showing};
 /// How many times less likely by chance a predictor is that goes before one as good of another location.
 const MUCH_SURER: f64 = 4.0;
 
+/// Failing runs that are not one's own.
+const SEVERAL: u64 = 3;
+
+/// Whether one failing run showed it, and no other could have: what that one wrote or met there may be its own.
+fn is_lone(ranked: &Ranked) -> bool {
+    ranked.counts.failing == 1
+}
+
 /// Of two that were in all failing runs that could have shown them, and in no other, more runs may have been able to show one: two
 /// of two are as many as five of five, and far more often by chance. About one location the longer pattern says more all the
 /// same, though fewer runs show all of it; and a pointer whose null was followed is no chance beside a number that nobody met.
 pub(super) fn put_the_surer_first(ranked: &mut [Ranked]) {
     let Some(best) = ranked
         .first()
-        .filter(|best| best.standing.class <= Class::Written)
+        .filter(|best| best.standing.class <= Class::Written || is_lone(best))
     else {
         return;
     };
@@ -19,6 +27,9 @@ pub(super) fn put_the_surer_first(ranked: &mut [Ranked]) {
     let as_good = |other: &Ranked| other.counts.compare_f(&best.counts).is_eq();
     // Failing runs of one thread have the same input, and much else in common that few runs were asked about: who wrote what they all read.
     let alike = |other: &Ranked| match best.standing.class {
+        _ if is_lone(best) && !best.explains => {
+            other.says_something() && other.counts.failing_with >= SEVERAL
+        }
         Class::Written => {
             other.standing.class == Class::Written
                 || other.standing.class == Class::Value
@@ -103,5 +114,28 @@ mod tests {
         let said: Vec<String> = ranked.iter().map(|ranked| lab.describe(ranked)).collect();
         assert!(said[0].contains("60"), "{said:?}");
         assert!(said.iter().any(|said| said.contains("20")), "{said:?}");
+    }
+
+    /// Four failing runs read a negative target (66); one of them also saw what a library copied (11) of what had been written (23).
+    #[test]
+    fn what_several_runs_met_comes_before_what_one_of_them_was_asked_about() {
+        let mut lab = Lab::new(
+            &[('m', "main")],
+            &[("op->p2", Shape::Signed), ("op->p1", Shape::Signed)],
+        );
+        let negative = u64::MAX;
+        let mut runs = vec![lab.success("m:R66=5 m:W23=0@op->p1 m:R63=0@op->p1"); 12];
+        for turn in 0..4 {
+            let text = format!("m:W23=9@op->p1 m:R11=9@op->p1 m:R66={negative}");
+            let mut run = lab.failure(&text, 'm', &[67]);
+            if turn > 0 {
+                run.watched.pop_last();
+                run.events.drain(..2);
+            }
+            runs.push(run);
+        }
+        let (_, ranked) = lab.rank(&runs);
+        let said: Vec<String> = ranked.iter().map(|ranked| lab.describe(ranked)).collect();
+        assert!(said[0].contains("66"), "{said:?}");
     }
 }

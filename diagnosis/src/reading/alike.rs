@@ -1,9 +1,9 @@
 //! Which accesses are to the same member of a structure.
 
-use program::Program;
 use program::naming::{AccessName, Step};
+use program::{Pc, Program};
 
-use super::access_name;
+use super::{access_name, module_named, name_at};
 use crate::record::WatchedRecord;
 
 /// A member of a structure, by its name and type. Structures that have one alike are not told apart.
@@ -15,6 +15,28 @@ pub(crate) fn member(name: AccessName) -> Option<Member> {
         Step::Member(member) if name.is_pointed => Some((member.to_string(), name.type_name)),
         _ => None,
     }
+}
+
+/// Whether an instruction accesses what a location is watched for, by its name. A place in a thread's frames is another variable's as
+/// soon as a function has returned.
+pub(super) fn is_access_to(watched: &WatchedRecord, at: Pc, program: &Program<'_>) -> bool {
+    if module_named(watched.module.as_deref(), program) == Some(at.module) && watched.access == at.addr {
+        return true;
+    }
+    let wanted = access_name(watched, program);
+    let found = name_at(at, None, watched.within, watched.width, program);
+    let (Some(wanted), Some(found)) = (wanted, found) else {
+        return false;
+    };
+    if wanted.path == found.path {
+        return true;
+    }
+    // The owner of the object has it in a variable, and needs no pointer.
+    let last = |name: &AccessName| match name.steps.last() {
+        Some(Step::Member(member)) => Some((member.to_string(), name.type_name.clone())),
+        _ => None,
+    };
+    last(&wanted).is_some_and(|wanted| last(&found) == Some(wanted))
 }
 
 /// Whether two accesses are to the same member.

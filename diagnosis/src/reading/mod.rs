@@ -69,6 +69,7 @@ pub fn read(
     let mut library = BTreeSet::new();
     let mut last: Option<&HitRecord> = None;
     let mut of_locks: HashMap<(RunAddr, &[RunAddr]), bool> = HashMap::new();
+    let mut in_frames: HashMap<(u32, Pc), bool> = HashMap::new();
     let mut seen: BTreeSet<(LocationId, RunAddr)> = BTreeSet::new();
     let mut reads: HashMap<(u32, RunAddr), (Pc, StatementId)> = HashMap::new();
     for hit in &record.hits {
@@ -89,6 +90,19 @@ pub fn read(
             library.extend(places.place(hit.pc).and_then(|pc| program.function_at(pc)));
             continue;
         };
+        if let Some(behind) = hit.in_frame {
+            let at = program.instruction_at(pc).unwrap_or(pc);
+            let watched = record.watched.get(hit.location as usize);
+            let same = || watched.is_some_and(|watched| alike::is_access_to(watched, at, program));
+            // What a library's functions have in their own frames is theirs; behind these is what they were given.
+            let is_it = match places.calls_to(hit.pc, &hit.callers) {
+                0 => *in_frames.entry((hit.location, at)).or_insert_with(same),
+                calls => behind >= calls,
+            };
+            if !is_it {
+                continue;
+            }
+        }
         // Whoever takes a lock touches its word, which may be watched for whoever made it.
         let of_lock = of_locks
             .entry((hit.pc, &hit.callers))

@@ -59,6 +59,14 @@ impl<'r, 'p, 'a> Places<'r, 'p, 'a> {
             .find(|&pc| self.is_own(pc))
     }
 
+    /// How many calls led from the program's own code to whoever made an access: 0 if that was itself.
+    pub(crate) fn calls_to(&self, pc: RunAddr, callers: &[RunAddr]) -> u32 {
+        let calls = callers.iter().map(|back| back.offset(-1));
+        let places = std::iter::once(pc).chain(calls);
+        let own = |addr| self.place(addr).is_some_and(|pc| self.is_own(pc));
+        u32::try_from(places.take_while(|&addr| !own(addr)).count()).unwrap_or(u32::MAX)
+    }
+
     /// Whether an access was made for a lock, or for a count of references: in the code of one that the program was compiled with.
     pub(crate) fn keeps_order(&self, pc: RunAddr, callers: &[RunAddr]) -> bool {
         let calls = callers.iter().map(|back| back.offset(-1));

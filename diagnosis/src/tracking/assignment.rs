@@ -20,6 +20,8 @@ pub struct Assignment {
     pub plan: Plan,
     /// The memory to watch.
     pub locations: Vec<(WatchedRecord, WatchSpec)>,
+    /// The program has one thread: what its functions share may be in its frames.
+    pub own_frames: bool,
     /// Code of the program's files that is a library's: who called it is what matters of an access there.
     pub library: Vec<LibraryCode>,
     /// The functions whose results are to be noted: where the memory comes from is asked for.

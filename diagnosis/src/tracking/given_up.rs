@@ -341,6 +341,7 @@ mod tests {
             value: None,
             before: None,
             uncertain: false,
+            in_frame: None,
         }
     }
 }

@@ -76,6 +76,8 @@ pub struct Wanted {
     pub deciding: Vec<StatementId>,
     /// Until enough runs have that succeed: what these accesses are to.
     pub open: Vec<Promising>,
+    /// The program has one thread.
+    pub alone: bool,
 }
 
 /// The slice of a failure, and the plans made of it.
@@ -462,6 +464,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
         let Some(planned) = &self.planned else {
             return Assignment::default();
         };
+        let own_frames = wanted.alone;
         let (locations, wanted) = self.chosen(planned, run, wanted, catalogue);
         let allocators = match self.provenance.is_wanted(&locations) {
             true => self.allocators.clone(),
@@ -471,6 +474,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
             sigma,
             plan: planned.plan.clone(),
             locations,
+            own_frames,
             library: self.library_code(),
             allocators,
             results: self.results.probes(),

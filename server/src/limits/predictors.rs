@@ -215,6 +215,7 @@ mod tests {
             value: Some(below(5)),
             before: None,
             uncertain: false,
+            in_frame: None,
         };
         let hits = (0..count).map(hit).collect();
         let looks = (0..threads).map(|thread| ThreadRecord {

@@ -1,7 +1,9 @@
-//! Whose code an access is in: that of a lock or of a count of references, which the program's statements only use.
+//! Whose code an access is in: that of a lock, of a count of references or of a hash table's hasher, which the program's statements
+//! only use.
 //!
 //! C and C++ take their locks in a library of the system, which is not looked into. Rust's are compiled into the program, and
-//! their words are touched by every thread around everything that matters: in any order, which tells nothing.
+//! their words are touched by every thread around everything that matters: in any order, which tells nothing. What its hashers
+//! keep is drawn at random in each process, and some random number always parts few runs.
 
 use program::{LinkAddr, Module, is_library_path};
 
@@ -16,6 +18,17 @@ const LOCKS: [&str; 5] = [
 /// Where counts of references are kept, and what an atomic operation is inlined from.
 const COUNTS: &str = "/alloc/src/sync.rs";
 const ATOMICS: &str = "/core/src/sync/atomic.rs";
+
+/// Where hashers draw what they begin with, and where they use it.
+const HASHERS: [&str; 2] = ["/std/src/hash/random.rs", "/core/src/hash/sip.rs"];
+
+/// Whether the instruction at an address is a hasher's own.
+#[must_use]
+pub fn hashes(module: &Module<'_>, addr: LinkAddr) -> bool {
+    let frame = module.sources().frames_at(addr).into_iter().next();
+    let file = frame.and_then(|frame| frame.file);
+    file.is_some_and(|file| HASHERS.iter().any(|hasher| file.ends_with(hasher)))
+}
 
 /// Whether the instruction at an address belongs to a lock or to a count of references: to a library function that is such,
 /// before any code of the program's own that was inlined.

@@ -136,6 +136,9 @@ impl<'p, 'a> Library<'p, 'a> {
         let is_lock = |ix| flow.addr(ix).is_some_and(|at| locks::keeps_order(module, at));
         let mut found: Vec<Passed> = Vec::new();
         for ix in (0..count).map(InstrIx) {
+            if flow.addr(ix).is_some_and(|at| locks::hashes(module, at)) {
+                continue;
+            }
             for access in view.values.accesses(ix).iter().filter(|access| !access.implicit) {
                 if let (Some((argument, offset)), Some(width), None, false) = (
                     argument(self.followed(&view, access.place.base, depth)),

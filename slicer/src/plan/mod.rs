@@ -6,6 +6,7 @@
 
 pub mod ranges;
 pub mod rules;
+mod stored;
 pub mod watch;
 
 use iced_x86::FlowControl;
@@ -183,9 +184,12 @@ impl<'l, 'p, 'a> Planner<'l, 'p, 'a> {
                 let pc = Pc { module, addr };
                 self.plan.statements.push(TrackedInstruction { statement, pc });
             }
+            let stores = stored::stores_of(&view, ix);
             let mut made = function.sites(ix);
+            made.extend(stores.into_iter().flat_map(|store| function.sites(store)));
             let is_lock = || flow.addr(ix).is_some_and(|at| locks::keeps_order(file, at));
-            if !self.locks && !made.is_empty() && is_lock() {
+            let hashes = || flow.addr(ix).is_some_and(|at| locks::hashes(file, at));
+            if !made.is_empty() && (!self.locks && is_lock() || hashes()) {
                 made.clear();
             }
             let passed = self.library.accesses(&view, ix);

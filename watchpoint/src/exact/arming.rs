@@ -248,7 +248,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
             return Ok(None);
         };
         let late = probe.late;
-        let Some(at) = probe.locate(spec, registers) else {
+        let Some(at) = probe.locate(spec, registers, self.own_frames) else {
             return Ok(None);
         };
         let places = self.table.places();

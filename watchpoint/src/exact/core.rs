@@ -45,6 +45,8 @@ pub(crate) struct Core<Kind, O> {
     pub(super) holding: bool,
     pub(super) ceiling: Ceiling,
     pub(super) resting: Vec<Resting>,
+    /// What the thread comes by in its own frames is watched, too.
+    pub(super) own_frames: bool,
     pub(super) out: Vec<Event>,
     kind: PhantomData<fn() -> Kind>,
 }
@@ -67,6 +69,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
             holding: false,
             ceiling: Ceiling::none(),
             resting: Vec::new(),
+            own_frames: false,
             out: Vec::new(),
             kind: PhantomData,
         }
@@ -75,6 +78,12 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
     /// Watches what stops the process too often no longer than that.
     pub(crate) fn with_ceiling(mut self) -> Self {
         self.ceiling = Ceiling::of(self.specs.len());
+        self
+    }
+
+    /// Watches what functions of the only thread share in its frames.
+    pub(crate) fn with_own_frames(mut self, own_frames: bool) -> Self {
+        self.own_frames = own_frames;
         self
     }
 

@@ -31,6 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// the run's.
 pub(crate) struct Rider<O> {
     specs: Vec<WatchSpec>,
+    own_frames: bool,
     outlet: Outlet,
     core: Option<Core<Launched, O>>,
     /// Threads that wait until nobody is on the way to a stop.
@@ -60,19 +61,21 @@ pub type Riding = (Box<dyn Tracker + Send>, Box<dyn Watcher>);
 ///
 /// # Errors
 /// When memory cannot be watched in this mode here.
-pub fn rider(specs: Vec<WatchSpec>, mode: Mode) -> Result<Riding, WatchError> {
+pub fn rider(specs: Vec<WatchSpec>, mode: Mode, own_frames: bool) -> Result<Riding, WatchError> {
     Ok(match mode {
         Mode::Exact => {
-            let (rider, passenger) = pair::<PerfOwner>(specs, mode, Outlet::Stops(Times::noted()));
+            let (rider, passenger) =
+                pair::<PerfOwner>(specs, mode, own_frames, Outlet::Stops(Times::noted()));
             (Box::new(rider), Box::new(passenger))
         }
         Mode::Compat => {
-            let (rider, passenger) = pair::<PtraceOwner>(specs, mode, Outlet::Stops(Times::default()));
+            let (rider, passenger) =
+                pair::<PtraceOwner>(specs, mode, own_frames, Outlet::Stops(Times::default()));
             (Box::new(rider), Box::new(passenger))
         }
         Mode::Observe => {
             let source = Source::open(&specs, Values::All)?;
-            let (rider, passenger) = pair::<PerfOwner>(specs, mode, source.outlet());
+            let (rider, passenger) = pair::<PerfOwner>(specs, mode, own_frames, source.outlet());
             (
                 Box::new(rider),
                 Box::new(ObserveWatcher::riding(source, passenger)),
@@ -81,13 +84,19 @@ pub fn rider(specs: Vec<WatchSpec>, mode: Mode) -> Result<Riding, WatchError> {
     })
 }
 
-fn pair<O: Launchable>(specs: Vec<WatchSpec>, mode: Mode, outlet: Outlet) -> (Rider<O>, Passenger) {
+fn pair<O: Launchable>(
+    specs: Vec<WatchSpec>,
+    mode: Mode,
+    own_frames: bool,
+    outlet: Outlet,
+) -> (Rider<O>, Passenger) {
     let (sender, events) = sync_channel(BATCHES);
     let (known, ready) = sync_channel(1);
     let pid = Arc::new(AtomicU32::new(0));
     let observes = mode == Mode::Observe;
     let rider = Rider {
         specs,
+        own_frames,
         outlet,
         core: None,
         kept: Vec::new(),
@@ -119,7 +128,8 @@ impl<O: Launchable> Rider<O> {
         let placed = contents(pid, placed);
         let mut owner = O::make(table.wanted(), self.outlet.clone());
         owner.arm_first(tracer, pid.first_thread())?;
-        let mut core = Core::new(owner, table, self.specs.clone(), modules).with_ceiling();
+        let core = Core::new(owner, table, self.specs.clone(), modules);
+        let mut core = core.with_ceiling().with_own_frames(self.own_frames);
         core.link_probes();
         core.begin(tracer, &placed)?;
         self.core = Some(core);

@@ -135,7 +135,7 @@ impl Attached {
             let found = places
                 .iter()
                 .filter(here)
-                .find_map(|place| place.locate(spec, &probe.registers));
+                .find_map(|place| place.locate(spec, &probe.registers, false));
             if let Some(at) = found
                 && let Ok(placement) = self.table.place(location, at)
             {

@@ -29,6 +29,7 @@ fn hit(n: u64, tid: u32, kind: AccessKind, value: u64) -> Pending {
             value: value(Provenance::Register),
             before: value(Provenance::Register).filter(|_| kind == AccessKind::Read),
             order_uncertain: false,
+            in_frame: None,
         },
         at: RunAddr(0),
         earliest_ns: (n * STEP_NS).saturating_sub(6 * STEP_NS),

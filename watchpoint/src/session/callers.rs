@@ -11,6 +11,15 @@ use crate::access::CodeMap;
 /// Calls that are told of: between a library's innermost function and the one that the program called there are few.
 const MOST: usize = 8;
 
+/// A call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    /// Where it returns to.
+    pub(super) back: RunAddr,
+    /// Where the frame of the function ends that was called.
+    pub(super) end: RunAddr,
+}
+
 /// Frames by the address in the function, as long as what is mapped stays the same: hits come from few places.
 #[derive(Debug, Default)]
 pub(super) struct Callers {
@@ -23,14 +32,14 @@ impl Callers {
         self.frames.clear();
     }
 
-    /// Where calls return to that led to an instruction, innermost first, as far as the bytes of the stack go.
+    /// The calls that led to an instruction, innermost first, as far as the bytes of the stack go.
     pub(super) fn of<'a>(
         &mut self,
         pc: RunAddr,
         registers: &Registers,
         stack: &[u8],
         code: &dyn CodeMap<'a>,
-    ) -> Vec<RunAddr> {
+    ) -> Vec<Call> {
         let word = |at: u64| {
             let from = usize::try_from(at.checked_sub(registers.rsp)?).ok()?;
             Some(u64::from_le_bytes(*stack.get(from..)?.first_chunk()?))
@@ -55,7 +64,10 @@ impl Callers {
             if let Some(saved) = frame.saved_rbp {
                 rbp = word(end.wrapping_add_signed(saved));
             }
-            found.push(RunAddr(back));
+            found.push(Call {
+                back: RunAddr(back),
+                end: RunAddr(end),
+            });
             (at, rsp) = (RunAddr(back).offset(-1), end);
         }
         found

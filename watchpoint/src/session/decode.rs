@@ -9,7 +9,7 @@ use crate::hit::{Hit, Provenance, Value};
 use crate::location::Location;
 use crate::order::{Pending, Seen};
 use crate::values::{self, Change, Moment};
-use crate::watcher::{Address, Probe, RawHit, Report, WatchSpec};
+use crate::watcher::{Address, Probe, RawHit, Report, WatchSpec, is_in_frames};
 
 /// Places that are watched no more are remembered, for hits that are still on their way.
 const REMEMBERED: usize = 32;
@@ -126,7 +126,9 @@ impl Decoder {
         if !first.instruction.is_stack_instruction() {
             let callers = self.callers.of(first.pc, &raw.registers, &raw.stack, code);
             for pending in &mut out {
-                pending.hit.callers.clone_from(&callers);
+                pending.hit.callers = callers.iter().map(|call| call.back).collect();
+                let behind = callers.iter().take_while(|call| call.end <= pending.at).count();
+                pending.hit.in_frame = pending.hit.in_frame.map(|_| behind);
             }
         }
         out
@@ -196,6 +198,7 @@ impl Decoder {
                 value: value.map(|content| Value::new(content, Provenance::Memory)),
                 before: None,
                 order_uncertain: false,
+                in_frame: is_in_frames(raw.watched, &raw.registers).then_some(0),
             },
             at: at.addr,
             earliest_ns: raw.earliest_ns,
@@ -237,6 +240,7 @@ fn pending(
             value: after,
             before,
             order_uncertain: false,
+            in_frame: is_in_frames(at.addr, &raw.registers).then_some(0),
         },
         at: at.addr,
         earliest_ns: raw.earliest_ns,

@@ -25,7 +25,7 @@ fn the_accesses_and_the_failure_of_one_run() {
 
 /// One run with locations watched in it: the accesses, what is said of them, and how it ended.
 pub(crate) fn ride(program: &Program, locations: &[WatchSpec], mode: Mode) -> (Vec<Hit>, Summary, Outcome) {
-    let (mut rider, passenger) = rider(locations.to_vec(), mode).expect("memory can be watched");
+    let (mut rider, passenger) = rider(locations.to_vec(), mode, false).expect("memory can be watched");
     let path = program.path();
     let running = std::thread::spawn(move || {
         let options = RunOptions {
