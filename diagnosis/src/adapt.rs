@@ -258,6 +258,8 @@ impl Adapt {
         };
         // Where threads could get in each other's way, what two runs met is most often those runs' own.
         let shown = |best: &Ranked| best.explains || run.alone || best.counts.failing_with >= RECURRENCES;
+        // What others watch may explain more, and has its turn first.
+        let seen = !self.shared || self.recurrences.runs() >= RECURRENCES;
         let known = |best: &&Ranked| {
             // What is as frequent in successful runs is not said.
             if !best.counts.separate() {
@@ -266,11 +268,7 @@ impl Adapt {
             let (failing, successful) = (best.counts.failing_with, best.counts.successful);
             match patient {
                 // What was seen elsewhere only may be of elsewhere only.
-                true => {
-                    // What others watch may explain more, and has its turn first.
-                    let seen = !self.shared || self.recurrences.runs() >= RECURRENCES;
-                    seen && failing >= RECURRENCES && successful >= least && self.here > 0
-                }
+                true => seen && failing >= RECURRENCES && successful >= least && self.here > 0,
                 false => {
                     // Two runs are too few to refute anything, however many failed.
                     let convinces = successful >= FEW_SUCCESSES.runs() && best.counts.convince();
@@ -312,7 +310,7 @@ impl Adapt {
         // What one failing run showed may be that run's own: others have to show it before successful ones can refute it.
         let stands = |best: &Ranked| {
             let with = best.counts.failing_with;
-            let often = with >= RECURRENCES && run.open.is_some() || with > 1 && !patient;
+            let often = with >= RECURRENCES && run.open.is_some() && seen || with > 1 && !patient;
             best.explains && best.counts.separate() && often
         };
         // Nor do failing runs tell more where a search would be over, had successful ones tracked as much as they.

@@ -193,6 +193,30 @@ fn runs_that_watched_a_part_count_for_a_part() {
     assert_eq!(sigmas, [2, 2, 2, 4, 4, 4, 4, 8].map(Next::Track));
 }
 
+/// Three failing runs that watched a quarter each are less than one: an explanation that they agree on waits for others to have their turn,
+/// and those are failing ones.
+#[test]
+fn runs_that_watched_a_part_are_not_left_out_before_others_had_their_turn() {
+    let (mut lab, good, bad) = order();
+    let ranked = rankings(&mut lab, &good, &bad, 15);
+    let quarter = |failed| Ended {
+        part: Part::of(1, 4),
+        open: Some(Open::End),
+        ..ended(failed, &ranked[4], None)
+    };
+    let mut adapt = Adapt::new(FIRST, 10);
+    for _ in 0..5 {
+        assert!(matches!(adapt.ended(quarter(true)), Next::Track(_)));
+        assert!(matches!(adapt.ended(quarter(false)), Next::Track(_)));
+    }
+    assert_eq!(adapt.spares(Part::of(1, 4), true), None);
+    (5..12).for_each(|_| _ = adapt.ended(quarter(true)));
+    assert!(
+        adapt.spares(Part::of(1, 4), true).is_some(),
+        "now only successful ones tell more"
+    );
+}
+
 #[test]
 fn it_waits_for_successful_runs_to_compare_with() {
     let (mut lab, good, bad) = order();
