@@ -61,8 +61,7 @@ def main():
                                   "--runs", str(options.runs)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         killed = 0
         while killed < options.kills:
-            time.sleep(2.0)
-            if fleet.poll() is not None:
+            if not reaches(options.failsketch, url, options.runs * (killed + 1) // (options.kills + 1), fleet):
                 break
             server.kill()
             if database:
@@ -84,6 +83,17 @@ def main():
         server.process.terminate()
         server.process.wait()
         raise SystemExit(0 if right and taken == options.runs else "MISSED: runs were lost, counted twice or refused")
+
+
+def reaches(failsketch, url, runs, fleet):
+    """Waits until the server has so many runs; whether it has them before the fleet has sent all."""
+    while fleet.poll() is None:
+        listed = subprocess.run([failsketch, "bugs", "--server", url], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        there = [line.split()[4] for line in listed.stdout.splitlines() if line[:1].strip() and len(line.split()) > 4]
+        if any(count.isdigit() and int(count) >= runs for count in there):
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def wait_for_sketch(failsketch, url, runs):
