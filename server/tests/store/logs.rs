@@ -169,8 +169,11 @@ async fn calls_for_many_cases_do_not_get_mixed_up(place: &Place) {
             }));
         }
     }
+    let mut answered = Vec::new();
     for call in calls {
-        let (case, numbers, ids) = call.await.expect("a call ends well");
+        answered.push(call.await.expect("a call ends well"));
+    }
+    for (case, numbers, ids) in answered {
         let log = entries(&*store, &case).await;
         let told: Vec<(u64, String)> = numbers.into_iter().zip(ids).collect();
         assert_eq!(told.len(), 2);
