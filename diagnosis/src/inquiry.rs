@@ -8,8 +8,8 @@ mod verdict;
 use std::collections::BTreeSet;
 
 use failure::report::Report;
-use failure::resolve::{ResolveError, Waiting, waiting};
-use failure::{Failure, Kind, Likeness, ResolvedThread, Signature, resolve};
+use failure::resolve::{ResolveError, Waiting};
+use failure::{Failure, Kind, Likeness, Signature, resolve};
 use program::{Pc, Program};
 use slicer::slice::Criterion;
 
@@ -155,6 +155,8 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             tracking.join_locks(&failure, &mut catalogue);
             tracking.join_wakes(&failure);
         }
+        let hangs = failure.kind == Kind::Hang;
+        catalogue.waits_for_news(hangs && verdict::waits_for(&failure, |waiting| waiting == Waiting::Signal));
         let failing = tracking.statements().first().copied();
         Ok(Self {
             program,
@@ -210,9 +212,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
     }
 
     fn waits_for(&self, what: impl Fn(Waiting) -> bool) -> bool {
-        let own = |thread: &&ResolvedThread| thread.frames.iter().any(|frame| frame.own);
-        let mut threads = self.failure.threads.iter().filter(own);
-        self.failure.kind == Kind::Hang && threads.any(|thread| what(waiting(thread)))
+        self.failure.kind == Kind::Hang && verdict::waits_for(&self.failure, what)
     }
 
     /// Whether the program has one thread. Others may have ended before it failed.

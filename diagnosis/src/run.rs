@@ -49,6 +49,9 @@ pub struct Catalogue {
     /// Reads of which the first decides, by being zero or not, whether the second is made: a check and its use.
     #[serde(default)]
     pub guards: BTreeSet<(StatementId, StatementId)>,
+    /// The failure is that threads wait for news, such as a condition.
+    #[serde(default)]
+    pub waits: bool,
 }
 
 /// A statement of the program.

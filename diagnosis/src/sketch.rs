@@ -11,6 +11,8 @@ pub const ITSELF: &str = "held by itself";
 pub const ENDED: &str = "held by a thread that has ended";
 /// Of a deadlock: who has what a thread waits for waits for a signal.
 pub const SIGNAL: &str = "held by a thread that waits for a signal";
+/// Of a read before another thread's write (`RW`): it was the thread's last.
+pub const LAST_READ: &str = "read for the last time";
 
 /// Of a value: where the thread that wrote it then read it.
 #[must_use]
@@ -358,7 +360,8 @@ pub struct Predictor {
     /// The variable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variable: Option<String>,
-    /// `== 0`, `taken`, …; of a deadlock that is no cycle of several threads, whom the lock is [held by](ITSELF).
+    /// `== 0`, `taken`, …; of a deadlock that is no cycle of several threads, whom the lock is [held by](ITSELF); of a read
+    /// in a thread that waits, that it was [the last](LAST_READ).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicate: Option<String>,
     /// The statements, in the order of the pattern.

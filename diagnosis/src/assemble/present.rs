@@ -156,6 +156,7 @@ fn predicate(catalogue: &Catalogue, predictor: &Predictor) -> Option<String> {
                 When::Last => format!("{said} (last)"),
             })
         }
+        Predictor::Missed { .. } => Some(sketch::LAST_READ.to_owned()),
         Predictor::Deadlock { waits, ending } => match ending {
             Ending::Cycle if waits.len() == 1 => Some(sketch::ITSELF.to_owned()),
             Ending::Cycle => None,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use failure::resolve::{Waiting, waiting};
-use failure::{Failure, Likeness, ResolvedFrame, resolve};
+use failure::{Failure, Likeness, ResolvedFrame, ResolvedThread, resolve};
 use program::{Pc, Program};
 
 use super::Taken;
@@ -55,6 +55,13 @@ impl Verdict {
             failure: Some(failure),
         }
     }
+}
+
+/// Whether threads of the program that does not get on wait for something.
+pub(super) fn waits_for(failure: &Failure, what: impl Fn(Waiting) -> bool) -> bool {
+    let own = |thread: &&ResolvedThread| thread.frames.iter().any(|frame| frame.own);
+    let mut threads = failure.threads.iter().filter(own);
+    threads.any(|thread| what(waiting(thread)))
 }
 
 /// The threads of a failure that wait for a lock.

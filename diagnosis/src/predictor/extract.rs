@@ -7,7 +7,7 @@ use super::accesses::Touch;
 use super::cycle::{Deadlock, Told};
 use super::instead::Instead;
 use super::interleaving::{Found, Pass};
-use super::{Actor, AtomicityPattern, OrderPattern, Predictor, Role, accesses, cycle, torn, values};
+use super::{Actor, AtomicityPattern, OrderPattern, Predictor, Role, accesses, cycle, missed, torn, values};
 use crate::run::{AccessKind, Catalogue, LocationId, Run, Shape, StatementId, ThreadIx, What};
 
 /// Statements of one address whose order among one another is remembered.
@@ -193,6 +193,9 @@ fn look(
         .run(list, out);
     }
     torn::find(touches, &roles.of, out);
+    if catalogue.waits {
+        missed::find(touches, &roles.of, out);
+    }
     values::find(catalogue, run, &roles.of, out);
     cycle::find(catalogue, run, touches, &roles.of, out);
     for (event, happened) in run.events.iter().enumerate() {

@@ -78,6 +78,7 @@ fn ending_at<R: Clone>(predictor: &Predictor<R>, statement: StatementId) -> Opti
         | Predictor::Order { second: last, .. }
         | Predictor::Atomicity { second: last, .. } => last.statement = statement,
         Predictor::Branch { .. }
+        | Predictor::Missed { .. }
         | Predictor::Torn { .. }
         | Predictor::Unfinished { .. }
         | Predictor::Deadlock { .. } => return None,

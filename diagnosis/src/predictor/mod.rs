@@ -8,6 +8,8 @@
 //!
 //! - `WR`: a read returned what another thread had written last. `RW`: the next write after a read is another
 //!   thread's. `WW`: a write was replaced by another thread's before anybody had read it.
+//!   Where threads wait for news, `RW` is also a thread's last read before another one's write: it never looked again, and waits for what
+//!   had come by then.
 //! - `-R`: a read that no write of this run came before, or that met null where nothing else had been written. It says
 //!   something only if another thread's write does come before it in successful runs; whether it does, the evidence knows.
 //! - `RWR`, `WWR`, `RWW`, `WRW`: two accesses of one thread that follow one another, with another thread's between.
@@ -35,6 +37,7 @@ pub mod extract;
 pub(crate) mod halves;
 mod instead;
 mod interleaving;
+mod missed;
 #[cfg(test)]
 mod tests;
 mod torn;
@@ -101,6 +104,15 @@ pub enum Predictor<R = Role> {
         first: Actor<R>,
         /// The other thread's.
         second: Actor<R>,
+    },
+    /// `RW` of which the read was its thread's last: whatever it waits for then, the write came before.
+    Missed {
+        /// To what.
+        location: LocationId,
+        /// The last look.
+        read: Actor<R>,
+        /// The other thread's write after it.
+        write: Actor<R>,
     },
     /// A thread's two accesses with another thread's between.
     Atomicity {
@@ -283,7 +295,9 @@ impl<R> Predictor<R> {
         match self {
             Self::Branch { .. } => PredictorKind::Branch,
             Self::Value { .. } => PredictorKind::Value,
-            Self::Unwritten { .. } | Self::Order { .. } | Self::Deadlock { .. } => PredictorKind::Order,
+            Self::Unwritten { .. } | Self::Order { .. } | Self::Missed { .. } | Self::Deadlock { .. } => {
+                PredictorKind::Order
+            }
             Self::Atomicity { .. } | Self::Unfinished { .. } | Self::Torn { .. } => PredictorKind::Atomicity,
         }
     }
@@ -295,6 +309,7 @@ impl<R> Predictor<R> {
             Self::Branch { .. } | Self::Value { .. } => None,
             Self::Unwritten { .. } => Some("-R"),
             Self::Order { pattern, .. } => Some(pattern.name()),
+            Self::Missed { .. } => Some(OrderPattern::Rw.name()),
             Self::Unfinished { .. } => Some(AtomicityPattern::Wrw.name()),
             Self::Atomicity { pattern, .. } => Some(pattern.name()),
             Self::Torn { .. } => Some("WRR"),
@@ -310,6 +325,7 @@ impl<R> Predictor<R> {
             Self::Value { location, .. }
             | Self::Unwritten { location, .. }
             | Self::Order { location, .. }
+            | Self::Missed { location, .. }
             | Self::Atomicity { location, .. }
             | Self::Unfinished { location, .. } => vec![*location],
             Self::Torn { changed, kept, .. } => vec![*changed, *kept],
@@ -355,6 +371,14 @@ impl<R> Predictor<R> {
                     (second, Some(*location), Some(b)),
                 ]
             }
+            Self::Missed {
+                location,
+                read,
+                write,
+            } => vec![
+                (read, Some(*location), Some(Read)),
+                (write, Some(*location), Some(Write)),
+            ],
             Self::Atomicity {
                 pattern,
                 location,
@@ -449,6 +473,15 @@ impl<R> Predictor<R> {
                 location: *location,
                 first: actor(first),
                 second: actor(second),
+            },
+            Self::Missed {
+                location,
+                read,
+                write,
+            } => Predictor::Missed {
+                location: *location,
+                read: actor(read),
+                write: actor(write),
             },
             Self::Atomicity {
                 pattern,

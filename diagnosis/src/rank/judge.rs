@@ -92,7 +92,7 @@ impl<'a> Judge<'a> {
             | Predictor::Branch { .. }
             | Predictor::Value { .. }
             | Predictor::Unwritten { .. } => 1,
-            Predictor::Order { .. } => 2,
+            Predictor::Order { .. } | Predictor::Missed { .. } => 2,
             Predictor::Atomicity { .. } | Predictor::Unfinished { .. } => 3,
             Predictor::Deadlock { waits, .. } => 2 * waits.len().max(2),
         };
@@ -210,6 +210,12 @@ impl<'a> Judge<'a> {
                 stale,
                 ..
             } => self.returned(*changed, write, fresh) && self.changes_both(*kept, write, stale),
+            // Others looked again.
+            Predictor::Missed {
+                location,
+                read,
+                write,
+            } => self.returned(*location, write, read),
             Predictor::Order {
                 location,
                 first,

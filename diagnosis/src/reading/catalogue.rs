@@ -47,6 +47,11 @@ impl Cataloguer {
         &self.catalogue
     }
 
+    /// Says whether threads wait for news in the failure.
+    pub(crate) fn waits_for_news(&mut self, waits: bool) {
+        self.catalogue.waits = waits;
+    }
+
     /// The same with the names of globals, for people: numbers go by what code calls them.
     #[must_use]
     pub fn with_globals(&self) -> Cow<'_, Catalogue> {

@@ -2,7 +2,9 @@
 
 mod deadlock;
 
-use diagnosis::sketch::{Predictor, PredictorKind, PredictorStatement, READ_BY, Sketch, Step, Value};
+use diagnosis::sketch::{
+    LAST_READ, Predictor, PredictorKind, PredictorStatement, READ_BY, Sketch, Step, Value,
+};
 
 use super::arrows::pattern_steps;
 use super::names::short;
@@ -259,6 +261,12 @@ fn accesses(sketch: &Sketch, predictor: &Predictor) -> Phrase {
             .variable(variable)
             .text(format!(" after {writer} had set it"))
             .to(to(0)),
+        ("RW", [reader, writer]) if predictor.predicate.as_deref() == Some(LAST_READ) => say()
+            .text(format!("{reader} last read "))
+            .variable(variable)
+            .text(format!(" before {writer} set it"))
+            .to(to(1))
+            .text(", and waits"),
         ("RW", [reader, writer]) => say()
             .text(format!("{reader} read "))
             .variable(variable)
