@@ -202,7 +202,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "J", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: u16,
 
-    /// A run that takes longer hangs [default: 10, or 20 times the longest successful run, at least 2]
+    /// A run that takes longer hangs; one in which nobody can go on is not waited for [default: 10, or 20 times the longest successful run, at least 2]
     #[arg(long, value_name = "SECS", value_parser = seconds)]
     pub timeout: Option<Duration>,
 

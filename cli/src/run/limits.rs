@@ -34,11 +34,6 @@ impl Patience {
         }
     }
 
-    /// Whether nobody said how long a run may take.
-    pub fn is_ours(&self) -> bool {
-        self.asked.is_none()
-    }
-
     /// A run succeeded.
     pub fn succeeded(&self, elapsed: Duration) {
         let ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);

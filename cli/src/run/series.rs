@@ -76,7 +76,7 @@ fn work(common: &Common, waiting: &Mutex<Option<Receiver<Tracking>>>, done: &Sen
         let Some(tracking) = next else { return };
         let options = RunOptions {
             time_limit: Some(common.patience.now()),
-            deadlocks: common.patience.is_ours(),
+            deadlocks: true,
             fail_on: &common.fail_on,
             stdout: common.output,
             stderr: common.output,

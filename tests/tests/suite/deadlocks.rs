@@ -2,6 +2,7 @@
 //! of them took what the next one wants.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use failsketch_tests::command;
 use failsketch_tests::folder::Folder;
@@ -185,4 +186,32 @@ fn runs_that_were_kept_say_the_same() {
     assert!(live.status.success(), "{}", live.stderr);
     let again = command::failsketch(["diagnose", kept, "--json"]);
     assert_eq!(live.stdout, again.stdout);
+}
+
+/// Who looked before the news came, and waits for them to come: no thread has what another one wants.
+#[test]
+fn news_that_came_before_somebody_waited_for_them() {
+    for level in ["O0", "O2"] {
+        let journal = stuck("deadlocks/unheard.c", level, "");
+        // Whoever says how long a run may take does not wait for that where nobody can go on.
+        let began = Instant::now();
+        let sketch =
+            command::json(journal.command(&["--timeout", "100"])).unwrap_or_else(|why| panic!("{why}"));
+        assert!(
+            began.elapsed() < Duration::from_secs(300),
+            "it waited for the limit"
+        );
+        let best = &sketch["predictors"][0];
+        assert_eq!(best["pattern"], "RW", "{best:#}");
+        assert_eq!(best["variable"], "journal.dirty", "{best:#}");
+        let statements = best["statements"].as_array().unwrap().iter();
+        let lines: Vec<_> = statements.filter_map(|at| at["line"].as_u64()).collect();
+        let marked = ["look", "news"].map(|mark| journal.lines(mark).first().copied().unwrap());
+        assert_eq!(lines, marked, "{best:#}");
+        let last = sketch["steps"].as_array().unwrap().last().unwrap();
+        assert_eq!(
+            last["statement"]["line"].as_u64(),
+            journal.lines("wait").first().copied()
+        );
+    }
 }
