@@ -14,14 +14,13 @@ use sources::add_sources;
 pub fn run(args: &DiagnoseArgs) -> Result<String> {
     let (series, records) = keep::open(&args.folder)?;
     let mut records = records.peekable();
-    let (mut untracked, mut has_failed) = (0, false);
+    let mut untracked = 0;
     let first: RunRecord = loop {
         let Some(record) = records.next().transpose()? else {
             bail!("none of the runs in {} failed", args.folder.display());
         };
-        untracked += u64::from(!has_failed);
+        untracked += u64::from(record.sigma == 0);
         let failed = matches!(record.end, RunEnd::Failed(_));
-        has_failed |= failed;
         if failed && record.number >= series.from {
             break record;
         }

@@ -60,11 +60,7 @@ impl Inquire<'_> {
     ) -> Result<Explained> {
         let criterion = deliver::criterion(program, self.args.at.as_ref())?;
         let mut inquiry = Inquiry::open(program, &found.report, criterion, self.args.sigma, found.runs)?;
-        let runs = match found.runs {
-            1 => "1 run".to_owned(),
-            more => format!("{more} runs"),
-        };
-        let signature = inquiry.signature();
+        let (runs, signature) = (found.after(), inquiry.signature());
         self.progress.say(&format!("failed after {runs}: {signature}"));
         let may_change = self.args.mode == Mode::Auto;
         let may_drop_flow = self.args.control_flow == ControlFlow::Auto;

@@ -22,6 +22,7 @@ use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 
 use anyhow::{Context as _, Result};
+use diagnosis::inquiry::InquiryError;
 use pt_driver_client::recorder::choose;
 use tracee::run::{Cancel, Output};
 use tracee::{HostModules, ProgramFiles};
@@ -43,6 +44,10 @@ const NO_FAILURE: u8 = 3;
 
 /// How often another failure may turn out to be the one to look into.
 const MOST_CHANGES: u32 = 2;
+
+/// How many failures in no code of the program's own are passed over. Data that is damaged is noticed now by the program and now by a library,
+/// in a thread that is about to end.
+const MOST_NOWHERE: u32 = 8;
 
 /// What to print, and the exit status.
 pub struct Ended {
@@ -89,7 +94,8 @@ pub fn run(args: &RunArgs) -> Result<Ended> {
         let _enforced = limits.enforce(scope);
         let series = Series::start(scope, &common, &waiting, usize::from(args.jobs));
         let mut progress = Progress::new();
-        let searched = search::until_failure(&series, &limits, args.jobs, keeping.as_mut(), &mut progress)?;
+        let searched =
+            search::until_failure(&series, &limits, args.jobs, None, keeping.as_mut(), &mut progress)?;
         let found = match searched {
             Searched::Found(found) => found,
             Searched::Nothing(tried) => {
@@ -117,7 +123,7 @@ pub fn run(args: &RunArgs) -> Result<Ended> {
         let others = found.record.modules.iter().filter(|module| !module.executable);
         let program = files.program_of_modules(executable, others.map(|module| module.path.as_str()))?;
         let mut found = found;
-        let mut changes = 0;
+        let (mut changes, mut nowhere) = (0, 0);
         let sketch = loop {
             let inquiry = inquire::Inquire {
                 args,
@@ -126,11 +132,26 @@ pub fn run(args: &RunArgs) -> Result<Ended> {
                 keeping: keeping.as_mut(),
                 progress: &mut progress,
             };
-            match inquiry.into_sketch(&program, &found, &sources, changes < MOST_CHANGES)? {
-                Explained::Sketch(sketch) => break sketch,
-                Explained::Rather(other) => found = other,
+            match inquiry.into_sketch(&program, &found, &sources, changes < MOST_CHANGES) {
+                Ok(Explained::Sketch(sketch)) => break sketch,
+                Ok(Explained::Rather(other)) => {
+                    changes += 1;
+                    found = other;
+                }
+                Err(error) if is_nowhere(&error) && nowhere < MOST_NOWHERE => {
+                    nowhere += 1;
+                    progress.say(&format!(
+                        "failed after {} in no code of the program's own; waiting for a failure that is",
+                        found.after()
+                    ));
+                    let (keeping, last) = (keeping.as_mut(), Some(&*found));
+                    match search::until_failure(&series, &limits, args.jobs, last, keeping, &mut progress)? {
+                        Searched::Found(next) => found = next,
+                        Searched::Nothing(_) => return Err(error),
+                    }
+                }
+                Err(error) => return Err(error),
             }
-            changes += 1;
             if let Some(keeping) = &mut keeping {
                 keeping.from(found.record.number)?;
             }
@@ -150,6 +171,11 @@ fn has_others_do_its_work(files: &ProgramFiles, executable: &Path) -> Result<boo
         .modules()
         .any(|(_, module)| module.has_debug_information());
     Ok(!is_described)
+}
+
+/// Whether an inquiry has nothing to start from.
+fn is_nowhere(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(InquiryError::NoStatement))
 }
 
 /// Ctrl-C ends the runs; what is known by then is printed. A second one ends us.

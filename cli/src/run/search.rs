@@ -39,15 +39,27 @@ pub struct Found {
     pub unstoppable: bool,
 }
 
-/// Runs the program until it fails.
+impl Found {
+    /// After how many runs, in words.
+    pub fn after(&self) -> String {
+        match self.runs {
+            1 => "1 run".to_owned(),
+            more => format!("{more} runs"),
+        }
+    }
+}
+
+/// Runs the program until it fails; `after` a failure that told nothing, until it fails again.
 pub fn until_failure(
     series: &Series,
     limits: &Limits,
     jobs: u16,
+    after: Option<&Found>,
     mut keeping: Option<&mut Keeping>,
     progress: &mut Progress,
 ) -> Result<Searched> {
-    let (mut submitted, mut finished, mut on_way) = (0, 0, 0);
+    let (mut submitted, mut finished) = after.map_or((0, 0), |found| (found.record.number + 1, found.runs));
+    let mut on_way = 0;
     let mut load = None;
     let mut statuses = Statuses::default();
     loop {

@@ -67,6 +67,31 @@ fn a_program_that_always_fails_gets_a_sketch_without_claims() {
     assert_eq!(last["statement"]["line"], line_of(&built, "@crash"));
 }
 
+/// Damaged data is noticed now in the program's code and now in a library's, on a thread that has none of the program's left.
+#[test]
+fn a_failure_in_no_code_of_the_program_is_passed_over() {
+    let built = Built::c("nowhere.c", "O0");
+    let folder = built.folder.path().join("runs");
+    let (exe, ran) = (built.exe.to_str().unwrap(), built.folder.path().join("ran"));
+    let ran = ran.to_str().unwrap();
+    let run =
+        |more: &[&str]| failsketch(&[&["run", "--json", "--jobs", "1"], more, &["--", exe, ran]].concat());
+    let done = run(&["--runs", "1"]);
+    assert_eq!(done.how(), "exit status 1", "{}", done.stderr);
+    assert!(done.stderr.contains("--at FILE:LINE"), "{}", done.stderr);
+    fs::remove_file(ran).unwrap();
+    let folder = folder.to_str().unwrap();
+    let done = run(&["--runs", "12", "--keep", folder]);
+    let said = "failed after 1 run in no code of the program's own";
+    assert!(done.stderr.contains(said), "{}", done.stderr);
+    assert_eq!(
+        sketch(&done)["failure"]["statement"]["line"],
+        line_of(&built, "@own")
+    );
+    let again = failsketch(&["diagnose", "--json", folder]);
+    assert_eq!(again.stdout, done.stdout, "{}", again.stderr);
+}
+
 /// A run may be waited for longer than there is time in all.
 #[test]
 fn a_run_that_goes_on_when_the_time_is_up_is_ended() {
