@@ -89,7 +89,7 @@ impl ProgramFiles {
         });
         let mut modules = vec![own?];
         modules.extend(others.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        Ok(Program::new(modules))
+        Ok(Program::new(told_apart(modules)))
     }
 
     /// The libraries that a report's stacks go through.
@@ -113,11 +113,7 @@ impl ProgramFiles {
             if is_other_build(&module, path, report) {
                 continue;
             }
-            modules.push(if is_system_path(path) {
-                module.as_library()
-            } else {
-                module
-            });
+            modules.push(module);
         }
         modules
     }
@@ -136,14 +132,10 @@ impl ProgramFiles {
         for path in others.take(MOST_MODULES) {
             // A library that is gone leaves its code without names: no reason to stop.
             if let Ok(module) = self.module(Path::new(path)) {
-                modules.push(if is_system_path(path) {
-                    module.as_library()
-                } else {
-                    module
-                });
+                modules.push(module);
             }
         }
-        Ok(Program::new(modules))
+        Ok(Program::new(told_apart(modules)))
     }
 
     /// The program of a process of another host, the executable first.
@@ -154,12 +146,13 @@ impl ProgramFiles {
         &self,
         files: impl IntoIterator<Item = Stored<'m>>,
     ) -> Result<Program<'_>, ProgramError> {
-        let modules = files.into_iter().enumerate().map(|(number, stored)| {
+        let modules = files.into_iter().map(|stored| {
             let (module, _) = self.open(stored.path, stored.name, stored.parts)?;
-            let library = number > 0 && is_system_path(stored.name);
-            Ok(if library { module.as_library() } else { module })
+            Ok(module)
         });
-        Ok(Program::new(modules.collect::<Result<_, ProgramError>>()?))
+        Ok(Program::new(told_apart(
+            modules.collect::<Result<_, ProgramError>>()?,
+        )))
     }
 
     /// One file as a module.
@@ -195,6 +188,23 @@ impl ProgramFiles {
         })?;
         Ok((module, files))
     }
+}
+
+/// The modules of a program, the executable first, with its libraries known as such: what systems keep where they keep their libraries,
+/// and what nobody has debug information of beside an executable that has. Whoever built that one did not build those: their single
+/// instructions are no statements of his, and what they keep to themselves would take the registers from what he wrote.
+fn told_apart(modules: Vec<Module<'_>>) -> Vec<Module<'_>> {
+    let known = modules.first().is_some_and(Module::has_debug_information);
+    let modules = modules.into_iter().enumerate();
+    let told = modules.map(|(number, module)| {
+        let library = is_system_path(module.name()) || known && !module.has_debug_information();
+        if number > 0 && library {
+            module.as_library()
+        } else {
+            module
+        }
+    });
+    told.collect()
 }
 
 /// Which build a file is of, or has the debug information of.
