@@ -134,7 +134,8 @@ impl Ceiling {
             stops.idle = stops.idle.saturating_add(1);
         } else {
             stops.moves = stops.moves.saturating_add(1);
-            let steps = last.is_some_and(|last| last.0.abs_diff(at.0) <= LONGEST_STEP);
+            // One that is where this thread had it last did not walk: others had the registers meanwhile.
+            let steps = last.is_some_and(|last| (1..=LONGEST_STEP).contains(&last.0.abs_diff(at.0)));
             stops.steps = stops.steps.saturating_add(u32::from(steps));
         }
         let too_far = match alone {
@@ -190,6 +191,16 @@ mod tests {
         let walking = given_up(verdicts(&mut ceiling, 0, 1));
         let jumping = given_up(verdicts(&mut ceiling, 1, 4096));
         assert!(walking < jumping && jumping.is_some(), "{walking:?} {jumping:?}");
+    }
+
+    #[test]
+    fn a_pointer_that_comes_back_to_where_its_thread_left_it_does_not_walk() {
+        let mut ceiling = Ceiling::of(1);
+        let verdicts = (0..200_u64).map(|n| {
+            let tid = Tid(7 + u32::try_from(n % 2).unwrap_or(0));
+            ceiling.probed(0, tid, RunAddr(0x1000 + n % 2 * 0x1000), false, false)
+        });
+        assert_eq!(verdicts.filter(|it| *it != Verdict::GoOn).count(), 0);
     }
 
     #[test]
