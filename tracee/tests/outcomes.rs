@@ -374,6 +374,17 @@ fn handlers_are_not_the_failure() {
 }
 
 #[test]
+fn what_a_handler_comes_to_is_not_the_failure() {
+    let program = Program::new(&["-O2"]);
+    for way in ["handled-fault", "handled-wait"] {
+        let outcome = program.run(way, DEFAULT);
+        let found = program.check(way, &outcome, Kind::Signal, Some(11));
+        assert_eq!(found.failure.fault_address, Some(program::RunAddr(0)), "{way}");
+        assert!(outcome.failed_at_ns.is_some(), "{way}");
+    }
+}
+
+#[test]
 fn a_fault_that_is_made_good_is_no_failure() {
     let program = Program::new(&["-O2"]);
     let outcome = program.run("made-good", "signal,exit");

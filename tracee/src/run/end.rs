@@ -2,23 +2,17 @@
 
 use std::time::Instant;
 
-use failure::report::{FrameOrigin, Kind, Report};
+use failure::report::{Kind, Report};
 use program::RunAddr;
 
+use super::caught::{self, Caught};
 use super::fatal::{self, Effect};
 use super::follow::{Follow, RunError};
 use super::stacks;
 use crate::ids::{Pid, Tid};
+use crate::monotonic_ns;
 use crate::process::{Process, ProcessError};
 use crate::ptrace::{SigInfo, Stop, TraceError};
-
-/// A fault that the program has a handler for: it may end the program, or go on.
-pub(super) struct Caught {
-    tid: Tid,
-    info: SigInfo,
-    /// Where the thread was.
-    at: RunAddr,
-}
 
 impl Follow<'_, '_, '_> {
     /// A signal that the program is about to get.
@@ -68,12 +62,13 @@ impl Follow<'_, '_, '_> {
     }
 
     /// Stops everybody and takes the report of the failure.
-    fn take(&mut self, pid: Pid, failing: Option<Tid>, info: Option<&SigInfo>) -> Result<(), RunError> {
+    /// Says whether that is a fault of which the handler did not get on.
+    fn take(&mut self, pid: Pid, failing: Option<Tid>, info: Option<&SigInfo>) -> Result<bool, RunError> {
         let mut report = match stacks::of_all(&mut self.tracer, pid, failing, info, self.options) {
             // Another thread ended the process, and was faster.
             Err(TraceError::Process(ProcessError::Gone(_))) => {
                 self.evidence.missed = true;
-                return Ok(());
+                return Ok(false);
             }
             other => other?,
         };
@@ -81,16 +76,51 @@ impl Follow<'_, '_, '_> {
             let note = format!("it was a child of the program that failed: process {pid}");
             report.notes.push(note);
         }
-        if let Some(caught) = self.caught.take() {
-            caught.complete(&mut report);
-        }
+        let handled = self.below_handler(pid, &mut report, info)?;
         let threads = self.tracer.threads().filter(|&(process, _)| process == pid);
         self.evidence.unstoppable = threads.map(|(_, tid)| tid).any(|tid| blocks_traps(pid, tid));
         self.tracer.look_at(pid);
         self.subject = self.processes.find_other(pid, self.launched);
         self.each_tracker(|tracker, tracer| tracker.failing(tracer, &report))?;
         self.evidence.failure = Some(report);
-        Ok(())
+        Ok(handled)
+    }
+
+    /// What a handler that runs has to do with a failure: what it does is no part of how that came about, and where it gets no further
+    /// itself, by a fault of its own or for a lock that the thread had when it was interrupted, the fault that it was called for is
+    /// the failure. `info` is the signal that the process dies of, if it is one. Says whether the report is about that fault now.
+    fn below_handler(
+        &mut self,
+        pid: Pid,
+        report: &mut Report,
+        info: Option<&SigInfo>,
+    ) -> Result<bool, RunError> {
+        let Some(caught) = self.caught.take() else {
+            return Ok(false);
+        };
+        caught.complete(report);
+        if !caught.is_handled_in(report) {
+            return Ok(false);
+        }
+        self.evidence.failed_at_ns = Some(caught.at_ns);
+        if info.is_some_and(|info| info.sender().is_some()) {
+            return Ok(false);
+        }
+        match stacks::of_all(
+            &mut self.tracer,
+            pid,
+            Some(caught.tid),
+            Some(&caught.info),
+            self.options,
+        ) {
+            // Whoever is killed now has nothing to tell any more; what is known remains.
+            Err(TraceError::Process(ProcessError::Gone(_))) => Ok(false),
+            other => {
+                *report =
+                    caught::below_handler(other?, caught::FAILED_ITSELF).unwrap_or_else(|| report.clone());
+                Ok(true)
+            }
+        }
     }
 
     /// A fault with a handler. Interrupting the others would show if the program goes on, so they run. If the
@@ -106,6 +136,7 @@ impl Follow<'_, '_, '_> {
                 tid: stop.tid,
                 info: *info,
                 at: RunAddr(registers.rip),
+                at_ns: monotonic_ns(),
             });
         }
         Ok(())
@@ -131,9 +162,11 @@ impl Follow<'_, '_, '_> {
         let info = caught.as_ref().map(|caught| &caught.info);
         let report = |info| stacks::of_one(&self.tracer, stop.pid, stop.tid, info, self.options).ok();
         if info.is_some()
-            && let Some(found) = report(info).and_then(below_handler)
+            && let Some(found) =
+                report(info).and_then(|report| caught::below_handler(report, caught::ENDED_IT))
         {
             self.evidence.failure = Some(found);
+            self.evidence.failed_at_ns = caught.map(|caught| caught.at_ns);
         } else {
             self.evidence.at_exit = report(None);
         }
@@ -147,27 +180,14 @@ impl Follow<'_, '_, '_> {
         let Some(pid) = self.hanging() else {
             return Ok(());
         };
-        self.take(pid, None, None)?;
-        if let Some(report) = &mut self.evidence.failure {
+        let handled = self.take(pid, None, None)?;
+        if let Some(report) = &mut self.evidence.failure
+            && !handled
+        {
             report.kind = Kind::Hang;
             report.notes.push(why);
         }
         Ok(())
-    }
-}
-
-impl Caught {
-    /// A handler that raised the signal once more and returned: the thread is where the fault was, but only
-    /// the first signal told the address.
-    fn complete(self, report: &mut Report) {
-        let failing = report.threads.first();
-        let is_there = failing.is_some_and(|thread| {
-            let at = thread.frames.first().and_then(|frame| frame.address);
-            thread.id == Some(u64::from(self.tid.0)) && at == Some(self.at)
-        });
-        if is_there && report.signal == Some(self.info.signal()) {
-            report.fault_address = report.fault_address.or(self.info.address());
-        }
     }
 }
 
@@ -179,21 +199,4 @@ fn blocks_traps(pid: Pid, tid: Tid) -> bool {
     status.is_ok_and(|status| {
         status.blocked.contains(libc::SIGTRAP) && !status.blocked.contains(OF_THE_LIBRARY)
     })
-}
-
-/// The report of a fault whose handler ends the process: what the handler does is not the failure. `None` when
-/// no handler is running.
-fn below_handler(mut report: Report) -> Option<Report> {
-    let frames = &mut report.threads.first_mut()?.frames;
-    let interrupted = frames
-        .iter()
-        .position(|frame| frame.origin == FrameOrigin::SignalFrame)?;
-    frames.drain(..interrupted);
-    if let Some(first) = frames.first_mut() {
-        first.origin = FrameOrigin::Context;
-    }
-    let note =
-        "a handler of the program took the signal and ended the process: only the failing thread was left";
-    report.notes.push(note.to_owned());
-    Some(report)
 }

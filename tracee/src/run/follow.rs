@@ -7,7 +7,7 @@ use failure::fail_on::Stream;
 use thiserror::Error;
 
 use super::capture::{self, Capture};
-use super::end::Caught;
+use super::caught::Caught;
 use super::options::{Cancel, RunOptions};
 use super::outcome::{Ended, Outcome};
 use super::panics::Panics;

@@ -10,6 +10,7 @@
 //! A run belongs to the thread that calls [`run`]; any number of them may go on in as many threads.
 
 mod capture;
+mod caught;
 mod end;
 mod fatal;
 mod follow;

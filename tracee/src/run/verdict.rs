@@ -18,6 +18,8 @@ use crate::files::ProgramFiles;
 pub(super) struct Evidence {
     /// The report of a signal or of a hang that counts as a failure.
     pub(super) failure: Option<Report>,
+    /// When that was, if the program went on after it, in a handler.
+    pub(super) failed_at_ns: Option<u64>,
     /// A thread failed, and the process was gone before it could be looked at.
     pub(super) missed: bool,
     /// Threads of the process that failed block the signal of a trap: they cannot be stopped at one.
@@ -52,7 +54,10 @@ pub(super) fn failure(
     let said = text::said(&stderr.captured.tail);
     if let Some(mut report) = evidence.failure {
         complete_message(&mut report, said);
-        return Some(report.into());
+        return Some(Failed {
+            report,
+            at_ns: evidence.failed_at_ns,
+        });
     }
     if let Ended::Exited(status) = ended
         && options.fail_on.exit(status)

@@ -19,7 +19,7 @@ static pthread_barrier_t both;
 static char handler_stack[65536];
 
 static __attribute__((noinline)) void segv(void) {
-    *nowhere = 1; /* @segv @in-thread @while-ending @handled @handled-exit @handled-abort @child @leaderless */
+    *nowhere = 1; /* @segv @in-thread @while-ending @handled @handled-exit @handled-abort @handled-fault @handled-wait @child @leaderless */
 }
 
 static __attribute__((noinline)) void divide(void) {
@@ -193,6 +193,18 @@ static void make_good(int signal_number, siginfo_t *info, void *context) {
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 
+/* What a handler that writes down where the program was may come to: it goes through what is broken, */
+static void fault_again(int signal) {
+    *(volatile int *)(long)(signal + 64) = 1;
+}
+
+/* or it needs a lock that the interrupted thread has. */
+static void wait_for_itself(int signal) {
+    (void)signal;
+    pthread_mutex_lock(&first);
+    pthread_mutex_lock(&first);
+}
+
 static void handle_with(void (*handler)(int)) {
     stack_t stack = {.ss_sp = handler_stack, .ss_size = sizeof handler_stack};
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
@@ -233,6 +245,8 @@ int main(int count, char **arguments) {
     if (!strcmp(way, "handled")) handle_with(raise_again);
     if (!strcmp(way, "handled-exit")) handle_with(leave_at_once);
     if (!strcmp(way, "handled-abort")) handle_with(abort_at_once);
+    if (!strcmp(way, "handled-fault")) handle_with(fault_again);
+    if (!strcmp(way, "handled-wait")) handle_with(wait_for_itself);
     if (!strncmp(way, "handled", 7)) segv();
     if (!strcmp(way, "made-good")) {
         struct sigaction action = {.sa_sigaction = make_good, .sa_flags = SA_SIGINFO};
