@@ -3,10 +3,11 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::deadly::deadly;
 use super::{Class, Ranked, Showing, Standing, expected_writes};
 use crate::evidence::Evidence;
 use crate::predictor::{Actor, AtomicityPattern, Ending, OrderPattern, Predictor, Role, Test, When};
-use crate::run::{Catalogue, LocationId, Shape, StatementId};
+use crate::run::{Because, Catalogue, LocationId, Shape, StatementId};
 use crate::sketch::Why;
 use crate::statistics::Counts;
 
@@ -16,6 +17,8 @@ pub(super) struct Judge<'a> {
     failing: StatementId,
     /// Reads of what threads of some kind change, as successful runs show.
     changed: BTreeSet<Changed>,
+    /// Calls that do nothing but fail.
+    deadly: BTreeSet<StatementId>,
 }
 
 /// What is read, by whom, and the kind of the threads that change it.
@@ -62,6 +65,7 @@ impl<'a> Judge<'a> {
             evidence,
             failing,
             changed: changed(evidence),
+            deadly: deadly(catalogue, failing),
         }
     }
 
@@ -175,13 +179,17 @@ impl<'a> Judge<'a> {
 
     /// Whether a statement is the failing one, or decides on nothing but it.
     fn restates(&self, statement: StatementId) -> bool {
-        let because = self
-            .catalogue
-            .statements
-            .get(statement.0 as usize)
-            .and_then(|info| info.because);
         statement == self.failing
-            || because.is_some_and(|because| because.of == self.failing && because.why == Why::Control)
+            // A macro that checks has its branch and its call on one line.
+            || self.deadly.contains(&statement)
+            || self.because(statement).is_some_and(|because| {
+                let decides = because.why == Why::Control;
+                decides && (because.of == self.failing || self.deadly.contains(&because.of))
+            })
+    }
+
+    fn because(&self, statement: StatementId) -> Option<Because> {
+        self.catalogue.statements.get(statement.0 as usize)?.because
     }
 
     /// Whether an access is how a thread takes a lock that threads of a program which hangs wait for. Who had it before whom tells

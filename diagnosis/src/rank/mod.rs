@@ -32,6 +32,7 @@
 //! was zero: what is still empty was not written, and why not, a branch tells. Being a particular number says less than being
 //! null or negative, and comes after everything else: some number always separates few runs.
 
+mod deadly;
 mod judge;
 mod left_out;
 mod open;
