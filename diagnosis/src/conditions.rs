@@ -67,6 +67,8 @@ pub struct Changing {
     turns: Vec<Conditions>,
     turn: usize,
     patience: u64,
+    /// The same, where runs are long.
+    patience_with_long: u64,
     fruitless: u64,
     waited: Duration,
     failures: u64,
@@ -110,6 +112,9 @@ enum Less {
 const LEAST_PATIENCE: u64 = 25;
 /// and how long they took together: of short runs more can be waited for, and a change should not come of bad luck.
 const LEAST_WAIT: Duration = Duration::from_secs(4);
+/// Of long runs fewer are waited for, if they took so long together: servers and large programs run for seconds.
+const LEAST_PATIENCE_WITH_LONG: u64 = 10;
+const LONG_WAIT: Duration = Duration::from_secs(30);
 /// How much longer than for the first failure one waits for its recurrence.
 const PATIENCE: u64 = 3;
 /// Failures after which one looks whether they are due to the tracking; one less where the failure is rare by itself,
@@ -143,6 +148,7 @@ impl Changing {
             turns,
             turn: 0,
             patience: first.saturating_mul(PATIENCE).max(LEAST_PATIENCE),
+            patience_with_long: first.saturating_mul(PATIENCE).max(LEAST_PATIENCE_WITH_LONG),
             fruitless: 0,
             waited: Duration::ZERO,
             failures: 0,
@@ -217,7 +223,9 @@ impl Changing {
         self.successes += 1;
         self.fruitless += 1;
         self.waited += took;
-        if self.fruitless < self.patience || self.waited < LEAST_WAIT {
+        let enough = self.fruitless >= self.patience && self.waited >= LEAST_WAIT;
+        let enough_of_long = self.fruitless >= self.patience_with_long && self.waited >= LONG_WAIT;
+        if !enough && !enough_of_long {
             return None;
         }
         self.fruitless = 0;
@@ -282,6 +290,21 @@ mod tests {
         let short = LEAST_WAIT / 100;
         let first = (1..).find(|_| changing.after(false, short, true).is_some());
         assert_eq!(first, Some(100));
+    }
+
+    #[test]
+    fn of_long_runs_fewer_are_waited_for() {
+        let first = |took, since| {
+            let mut changing = Changing::new(Mode::Exact, true, true, since);
+            (1..).find(|_| changing.after(false, took, true).is_some())
+        };
+        assert_eq!(first(4 * LONG, 1), Some(LEAST_PATIENCE_WITH_LONG));
+        assert_eq!(
+            first(4 * LONG, 6),
+            Some(6 * PATIENCE),
+            "a rare one stays away by itself"
+        );
+        assert_eq!(first(LONG, 1), Some(LEAST_PATIENCE));
     }
 
     #[test]
