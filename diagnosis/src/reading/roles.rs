@@ -217,9 +217,11 @@ fn jumped_from(at: RunAddr, places: &Places<'_, '_, '_>, threads: &ThreadModel<'
     was_jumped_to.then(name).flatten()
 }
 
+/// A lambda's function has no other name in the debug information than `operator()`; that of an object of a class has the class's before it.
 pub(super) fn is_closure(name: &str) -> bool {
     let last = name.rsplit("::").next().unwrap_or(name);
-    name.contains("{lambda")
+    name == "operator()"
+        || name.contains("{lambda")
         || name.contains("<lambda")
         || last.contains("{closure")
         || last.contains("{{closure")
@@ -236,9 +238,11 @@ mod tests {
             "main::run::{{closure}}",
             "main::{lambda()#1}::operator()",
             "Pool::start()::<lambda()>::operator()",
+            "operator()",
         ] {
             assert!(is_closure(name), "{name}");
         }
+        assert!(!is_closure("Worker::operator()"));
         assert!(!is_closure("worker"));
         assert!(!is_closure("Pool<int>::work"));
     }
