@@ -273,7 +273,7 @@ fn with_flow(
 
 /// Leaves out the way that threads took after the failing statement was executed for the last time. A process that aborts tells why
 /// first, and lives for that long: what its threads do then may well be the failure's doing. (A Rust program's threads ask at each lock whether one
-/// of them panics.) Accesses stay: the write that came too late may be among them.
+/// of them panics.) What they write stays: the write that came too late may be among it. What others read then nobody failed of.
 fn leave_out_aftermath(events: &mut Vec<Event>, failed: Failed) {
     let is_failing = |event: &Event| {
         Some(event.thread) == failed.thread && event.statement == failed.statement && !event.uncertain
@@ -285,7 +285,11 @@ fn leave_out_aftermath(events: &mut Vec<Event>, failed: Failed) {
     events.retain(|event| {
         let is_after = at > end;
         at += 1;
-        !is_after || event.uncertain || matches!(event.what, What::Access(_))
+        let stays = match event.what {
+            What::Access(access) => access.kind.writes() || Some(event.thread) == failed.thread,
+            _ => false,
+        };
+        !is_after || event.uncertain || stays
     });
 }
 
@@ -395,6 +399,42 @@ mod tests {
         ];
         assert_eq!(left(&run), [(0, 9), (1, 4), (0, 9), (1, 6)]);
         assert_eq!(left(&run[3..]), [(1, 5), (1, 6)], "nobody saw it fail");
+    }
+
+    /// A counter was counted below zero (9), and the process says so; another thread finds that (4) meanwhile, and writes (5).
+    #[test]
+    fn what_others_read_after_the_failing_statement_is_left_out_and_what_they_wrote_stays() {
+        let event = |(thread, statement, kind): (u32, u32, AccessKind)| Event {
+            thread: ThreadIx(thread),
+            statement: StatementId(statement),
+            time_ns: None,
+            uncertain: false,
+            what: What::Access(Access {
+                location: LocationId(0),
+                addr: 0x1000,
+                kind,
+                value: None,
+                before: None,
+            }),
+        };
+        let of = [
+            (1, 4, AccessKind::Read),
+            (0, 9, AccessKind::ReadWrite),
+            (1, 4, AccessKind::Read),
+            (1, 5, AccessKind::Write),
+            (0, 8, AccessKind::Read),
+        ];
+        let mut events: Vec<Event> = of.into_iter().map(event).collect();
+        let failed = Failed {
+            thread: Some(ThreadIx(0)),
+            statement: StatementId(9),
+            instead_of: None,
+            hang: false,
+            polls: false,
+        };
+        leave_out_aftermath(&mut events, failed);
+        let left = events.iter().map(|event| (event.thread.0, event.statement.0));
+        assert_eq!(left.collect::<Vec<_>>(), [(1, 4), (0, 9), (1, 5), (0, 8)]);
     }
 
     #[test]
