@@ -18,9 +18,14 @@ pub(super) fn leave_out(ranked: &mut Vec<Ranked>, evidence: &Evidence) {
     if ranked.iter().any(|ranked| ranked.tells() || is_reason(ranked)) {
         ranked.retain(Ranked::says_something);
     }
+    // What threads do to each other may end well, where there is enough of what they take: that it did not is what the value says.
+    let is_needed = |ranked: &Ranked| {
+        let counts = &ranked.counts;
+        counts.successful_with == 0 || counts.failing_with >= SURE && counts.failing_with == counts.failing
+    };
     let explained: Vec<(LocationId, Actor, u64)> = ranked
         .iter()
-        .filter(|ranked| is_reason(ranked) && ranked.counts.successful_with == 0)
+        .filter(|ranked| is_reason(ranked) && is_needed(ranked))
         .flat_map(last_access)
         .collect();
     ranked.retain(|ranked| !explained.iter().any(|explained| is_symptom(ranked, explained)));
@@ -146,4 +151,26 @@ fn is_to_blame((order, counts): &(Predictor, Counts), pattern: &Ranked) -> bool 
         && inside
         && counts.failing_with >= pattern.counts.failing_with
         && counts.successful_with <= pattern.counts.successful_with
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::run::Shape;
+    use crate::testkit::Lab;
+
+    /// Two workers find enough memory free (86) before one of them takes it (92). Where there is enough for both, nothing happens.
+    #[test]
+    fn what_an_interleaving_left_that_often_ends_well_is_its_symptom() {
+        let mut lab = Lab::new(&[('a', "work"), ('b', "work")], &[("this->free", Shape::Signed)]);
+        let short = u64::MAX - 4;
+        let mut runs = vec![lab.success("a:R86=60 a:RW92=60>35 b:R86=35 b:RW92=35>5"); 6];
+        runs.extend(vec![
+            lab.success("a:R86=60 b:R86=60 a:RW92=60>40 b:RW92=40>15");
+            4
+        ]);
+        let failing = format!("a:R86=40 b:R86=40 a:RW92=40>20 b:RW92=20>{short}");
+        runs.extend(vec![lab.failure(&failing, 'b', &[94]); 4]);
+        let (_, ranked) = lab.rank(&runs);
+        assert_eq!(lab.describe(&ranked[0]), "RWW 86 92 92");
+    }
 }

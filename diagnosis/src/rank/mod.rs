@@ -35,6 +35,7 @@
 mod deadly;
 mod judge;
 mod left_out;
+mod longer;
 mod open;
 mod surer;
 #[cfg(test)]
@@ -48,6 +49,7 @@ use crate::run::{Catalogue, LocationId, StatementId};
 use crate::statistics::Counts;
 use judge::Judge;
 use left_out::leave_out;
+use longer::put_the_longer_first;
 pub use open::{Open, open, rival};
 use surer::put_the_surer_first;
 
@@ -209,6 +211,7 @@ pub fn rank(catalogue: &Catalogue, evidence: &Evidence, failing: StatementId) ->
     leave_out(&mut ranked, evidence);
     ranked.sort_by(best_first);
     put_the_surer_first(&mut ranked);
+    put_the_longer_first(&mut ranked);
     open.sort_by(best_first);
     Ranking { ranked, open }
 }
