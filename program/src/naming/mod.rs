@@ -11,7 +11,7 @@
 //! - `parts` goes from an object to the part that holds the bytes, `wrappers` past the standard types that
 //!   no source writes out
 //! - `dereferenced` goes through the calls that only follow a pointer, `earlier` back to where a pointer was made
-//! - `path` writes it down; `callee` asks whoever is passed what has no name
+//! - `path` writes it down; `callee` asks whoever is passed what has no name, `received` which variable a value without one is put into
 
 mod address;
 mod callee;
@@ -23,6 +23,7 @@ mod origin;
 mod parts;
 mod path;
 mod pointers;
+mod received;
 mod scope;
 mod wrappers;
 

@@ -36,13 +36,22 @@ impl<'m, 'a> Namer<'m, 'a> {
             return Some(found);
         }
         if let Some(found) = self.held(ix, pointer.base, None, wanted) {
-            return Some(found);
+            // The copy may be there before the pointer to the object that it is of.
+            let of_object = || {
+                let later = self.held_later(ix, pointer.base, wanted);
+                later.filter(|later| later.is_pointed && has_member(later))
+            };
+            return match is_copy(&found) {
+                true => of_object().or(Some(found)),
+                false => Some(found),
+            };
         }
         let far = made.filter(|_| near.is_none());
         let loaded = far.and_then(|load| self.loaded(ix, load, 0, wanted, depth));
         loaded
             .or_else(|| self.dereferenced(ix, pointer.base, wanted, depth))
             .or_else(|| self.held_earlier(ix, pointer.base, wanted))
+            .or_else(|| self.held_later(ix, pointer.base, wanted))
     }
 
     /// Through the variable that the very register was loaded from, or that is in it.
@@ -127,7 +136,6 @@ impl<'m, 'a> Namer<'m, 'a> {
             found.retain(|(_, found)| !is_reserved(found));
         }
         // What the compiler says to be in the memory of a member is a copy of it, as `lock` is in `take(queue->lock)`.
-        let is_copy = |found: &Lvalue<'_, '_>| !found.is_pointed && found.steps.is_empty();
         let is_member = |found: &Lvalue<'_, '_>| found.is_pointed && has_member(found);
         if found.iter().any(|(_, found)| is_member(found)) {
             found.retain(|(_, found)| !is_copy(found));
@@ -215,6 +223,11 @@ fn stored_at<'m, 'a>(variable: &InScope<'m, 'a>, base: Base, wanted: &Wanted) ->
     let mut wanted = wanted.clone();
     wanted.offset = wanted.offset.checked_sub(start)?;
     Lvalue::variable(variable).part(wanted)
+}
+
+/// Whether it is a variable as a whole.
+fn is_copy(found: &Lvalue<'_, '_>) -> bool {
+    !found.is_pointed && found.steps.is_empty()
 }
 
 fn has_member(found: &Lvalue<'_, '_>) -> bool {
