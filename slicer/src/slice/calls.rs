@@ -2,7 +2,7 @@
 
 use program::FunctionRef;
 use program::code::{InstrIx, Target};
-use program::values::{Base, Gpr, Place};
+use program::values::{Base, Gpr, Place, Value};
 
 use super::context::Site;
 use super::queue::{Point, Task};
@@ -327,16 +327,42 @@ pub(super) fn number_of(argument: Gpr) -> usize {
     registers.position(|&gpr| gpr == argument).unwrap_or(usize::MAX)
 }
 
-/// The argument registers that the code before a call sets up, when nothing tells how many it takes.
+/// The argument registers that the code before a call sets up, when nothing tells how many it takes. What the function was passed itself and
+/// hands on in the same register needs no code: `index(&self.items, n)` sets up the second one alone.
 fn prepared_arguments(view: &FunctionView<'_, '_>, call: InstrIx) -> Vec<RegisterSet> {
-    let registers = Gpr::ARGUMENTS.iter().map(|&gpr| RegisterSet::gpr(gpr));
-    prepared(view, call, registers)
+    let state = view.state_before(call);
+    let passed_on = |gpr: Gpr| {
+        let value = state.as_ref().map(|state| state.get(gpr));
+        value == Some(Value::Sum(Base::Entry(gpr), 0))
+    };
+    let set_up = prepared(
+        view,
+        call,
+        Gpr::ARGUMENTS.iter().map(|&gpr| RegisterSet::gpr(gpr)),
+    );
+    let count = number_of_arguments(|gpr| set_up.contains(&RegisterSet::gpr(gpr)), passed_on);
+    let registers = Gpr::ARGUMENTS.iter().take(count);
+    registers.map(|&gpr| RegisterSet::gpr(gpr)).collect()
+}
+
+/// Up to the last register that is set up, if those before it are, or hold what the function was passed in them.
+fn number_of_arguments(set_up: impl Fn(Gpr) -> bool, passed_on: impl Fn(Gpr) -> bool) -> usize {
+    let known = Gpr::ARGUMENTS
+        .iter()
+        .take_while(|&&gpr| set_up(gpr) || passed_on(gpr));
+    let last = known.enumerate().filter(|(_, gpr)| set_up(**gpr)).last();
+    last.map_or(0, |(number, _)| number + 1)
 }
 
 /// The same for floating-point numbers. Structures are copied through these registers, too, so only a function that returns such a
 /// number is taken to get some.
 fn prepared_floats(view: &FunctionView<'_, '_>, call: InstrIx) -> Vec<RegisterSet> {
-    prepared(view, call, (0..FLOATS).map(RegisterSet::vector))
+    let registers = prepared(view, call, (0..FLOATS).map(RegisterSet::vector));
+    let in_order = registers.into_iter().zip((0..FLOATS).map(RegisterSet::vector));
+    in_order
+        .take_while(|(set, next)| set == next)
+        .map(|(set, _)| set)
+        .collect()
 }
 
 fn prepared(
@@ -354,5 +380,27 @@ fn prepared(
     let written = (block.instrs.start..call.0)
         .map(|ix| view.effects(InstrIx(ix)).writes)
         .fold(RegisterSet::EMPTY, RegisterSet::with);
-    registers.take_while(|&set| written.meets(set)).collect()
+    registers.filter(|&set| written.meets(set)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_handed_on_as_it_came_is_an_argument_before_one_that_is_set_up() {
+        let [rdi, rsi, rdx, ..] = Gpr::ARGUMENTS;
+        let count = |set_up: &[Gpr], passed_on: &[Gpr]| {
+            number_of_arguments(|gpr| set_up.contains(&gpr), |gpr| passed_on.contains(&gpr))
+        };
+        assert_eq!(count(&[rdi, rsi], &[]), 2);
+        assert_eq!(
+            count(&[rsi], &[rdi, rdx]),
+            2,
+            "nobody says that the third one is meant"
+        );
+        assert_eq!(count(&[rsi], &[]), 0, "the first one holds something else");
+        assert_eq!(count(&[rdi, rdx], &[]), 1);
+        assert_eq!(count(&[], &[rdi]), 0);
+    }
 }
