@@ -14,6 +14,7 @@ mod late;
 mod places;
 mod roles;
 mod threads;
+mod told;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -184,6 +185,7 @@ pub fn read(
         .or_else(|| threads.unlooked())
         .or_else(|| unattributed(record, &places))
         .or(flows.cut_short);
+    let traced = told::told(flows.traced, &events, &threads.threads);
     let run = Run {
         number: record.number,
         failed,
@@ -192,7 +194,7 @@ pub fn read(
         watched: watched.iter().map(|(_, location)| **location).collect(),
         late: late::late(&watched, &events),
         events,
-        traced: flows.traced,
+        traced,
         incomplete,
         gaps,
         waits,

@@ -14,7 +14,12 @@ use crate::record::RunRecord;
 use crate::run::{RunThread, StatementId, ThreadIx, Waits, Wanted};
 
 /// A thread of which nothing is known.
-const UNKNOWN: &str = "??";
+pub(super) const UNKNOWN: &str = "??";
+
+/// Whether nothing is known of a thread.
+pub(super) fn is_unknown(thread: &RunThread) -> bool {
+    &*thread.role == UNKNOWN
+}
 
 /// The threads of a run by their numbers, in the order in which they were first seen to do something.
 pub(super) struct Threads<'r> {
