@@ -23,6 +23,7 @@ use crate::reading::{self, Cataloguer, Reading};
 use crate::record::{RunEnd, RunRecord};
 use crate::run::{BranchId, LocationId, Run, StatementId};
 use crate::sketch::{Backends, Sketch};
+use crate::statistics::Counts;
 use crate::supplied::supplied;
 use crate::tracking::shares::part;
 use crate::tracking::{Assignment, Promising, Tracking, Wanted};
@@ -277,29 +278,50 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         self.go_on(next);
     }
 
-    /// What the best explanation is about, and one that may be as good: it is watched in every run until it is known or refuted. Beside
-    /// what only says that it failed, that is one that fewer runs were able to show.
+    /// What the best explanation is about, and one that may be as good: it is watched in every run until it is known or refuted.
     fn promising(&self) -> Vec<Promising> {
-        let restated = self.ranked.first().is_some_and(Ranked::restates);
-        let mut explaining = self.ranked.iter().filter(|ranked| ranked.explains);
-        let best = match restated {
-            true => explaining.find(|ranked| ranked.counts.successful_with == 0),
-            false => self.ranked.first().filter(|best| best.explains),
-        };
+        let best = self.explaining().filter(|best| best.explains);
         let rival = best.and_then(|best| rival(best, &self.open));
         let rival = rival.filter(|_| !self.adapt.is_shared());
         best.into_iter().chain(rival).flat_map(accesses).collect()
     }
 
-    /// What may explain the failure, where hosts share the work: of what each of them sees little is compared by chance.
-    fn uncompared(&self) -> Vec<Promising> {
-        let open = self.recurring().filter(|_| self.adapt.is_shared());
-        open.take(MOST_OPEN).flat_map(accesses).collect()
+    /// The best predictor, or what explains the failure beside one that does not. Beside what only says that it failed, that is one that
+    /// fewer runs were able to show; beside a value or a branch, one that several failing runs showed: what these are symptoms of is told
+    /// by runs that watch both.
+    fn explaining(&self) -> Option<&Ranked> {
+        let best = self.ranked.first()?;
+        let mut explaining = self.ranked.iter().filter(|ranked| ranked.explains);
+        let beside = match best.restates() {
+            _ if best.explains => None,
+            true => explaining.find(|ranked| ranked.counts.successful_with == 0),
+            false => explaining.find(|ranked| {
+                let counts = &ranked.counts;
+                counts.failing_with > 1 && (counts.successful_with == 0 || counts.convince())
+            }),
+        };
+        beside.or(Some(best))
     }
 
-    /// What may explain the failure, and more than one failing run showed.
+    /// What may explain the failure, where nothing does, or hosts share the work: of what each of them sees little is compared by chance.
+    fn uncompared(&self) -> Vec<Promising> {
+        let explained = self.ranked.first().is_some_and(|best| best.explains);
+        let open: Vec<&Ranked> = match self.adapt.is_shared() {
+            true => self.recurring().collect(),
+            false if explained => Vec::new(),
+            false => self
+                .open
+                .iter()
+                .filter(|open| open.counts.failing_with > 1)
+                .collect(),
+        };
+        open.into_iter().take(MOST_OPEN).flat_map(accesses).collect()
+    }
+
+    /// What may explain the failure, and more than one failing run showed, and no successful one.
     fn recurring(&self) -> impl Iterator<Item = &Ranked> {
-        self.open.iter().filter(|open| open.counts.failing_with > 1)
+        let recurring = |counts: Counts| counts.failing_with > 1 && counts.successful_with == 0;
+        self.open.iter().filter(move |open| recurring(open.counts))
     }
 
     /// What decides at the branch where failing runs part from successful ones: it is watched before what is nearer to the failure.

@@ -65,6 +65,7 @@ pub fn rival<'r>(best: &Ranked, open: &'r [Ranked]) -> Option<&'r Ranked> {
     open.iter().find(|other| {
         other.predictor.pattern() == best.predictor.pattern()
             && other.counts.failing_with == other.counts.failing
+            && other.counts.successful_with == 0
             && roles(other) == threads
     })
 }
