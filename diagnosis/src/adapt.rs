@@ -5,7 +5,8 @@
 //! enough successful runs could have shown it. A value or a branch that is the best so far does not end the search before
 //! the whole slice is tracked, and not even then where there are threads: it may well be the trace of something farther
 //! back. Neither does, of threads that wait for locks, what is no deadlock: that a lock was taken before somebody else
-//! wanted it is how every deadlock begins. After [`PATIENCE`] recurrences what there is has to do, once successful runs
+//! wanted it is how every deadlock begins. After [`PATIENCE`] recurrences what there is has to do, unless it explains the failure by what
+//! may well be chance, once successful runs
 //! have tracked as much; after [`MOST_PATIENCE`] if it only restates the failure. An explanation that stands after so
 //! many waits for the successful runs that could refute it, and needs no more failing ones; neither does a value or a branch that
 //! would do, nor a search that
@@ -272,7 +273,10 @@ impl Adapt {
                 false => {
                     // Two runs are too few to refute anything, however many failed.
                     let convinces = successful >= FEW_SUCCESSES.runs() && best.counts.convince();
-                    shown(best) && (successful >= least || run.open.is_none() && !self.shared && convinces)
+                    // What few of many failing runs had, and few successful ones were asked about, may be chance however it explains.
+                    let is_more = best.counts.convince() || !best.explains;
+                    let enough = successful >= least && is_more;
+                    shown(best) && (enough || run.open.is_none() && !self.shared && convinces)
                 }
             }
         };
