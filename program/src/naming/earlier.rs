@@ -8,6 +8,7 @@
 use super::Namer;
 use super::memory::{Guard, Lvalue};
 use super::parts::Wanted;
+use super::pointers::is_reserved;
 use crate::code::{Block, BlockId, Exit, InstrIx};
 use crate::values::Base;
 
@@ -30,7 +31,9 @@ impl<'m, 'a> Namer<'m, 'a> {
     /// The same through a variable that holds the pointer soon after an instruction.
     pub(super) fn held_later(&self, ix: InstrIx, base: Base, wanted: &Wanted) -> Option<Lvalue<'m, 'a>> {
         let later = self.straight_on(ix, MOST_AHEAD).into_iter();
-        let mut found = { later }.find_map(|later| self.held(later, base, None, wanted))?;
+        let held = |later| self.held(later, base, None, wanted);
+        // What the library calls it, other accesses may have a better name for.
+        let mut found = { later }.find_map(|later| held(later).filter(|held| !is_reserved(held)))?;
         found.guards.retain(|guard| !matches!(guard, Guard::Held { .. }));
         Some(found)
     }

@@ -237,6 +237,6 @@ fn has_member(found: &Lvalue<'_, '_>) -> bool {
 /// Whether the path begins with a variable that nobody who reads the program's source knows: one whose name C and C++ reserve for
 /// the implementation, as macros such as `atomic_load` have them, or one of a library's inlined function, such as the `this` of
 /// `std::atomic::load`.
-fn is_reserved(found: &Lvalue<'_, '_>) -> bool {
+pub(super) fn is_reserved(found: &Lvalue<'_, '_>) -> bool {
     found.root.of_library || found.root.name.starts_with("__")
 }
