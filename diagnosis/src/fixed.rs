@@ -36,6 +36,12 @@ impl Fixed {
         known.into_iter().flatten().rev()
     }
 
+    /// Whether they had it somewhere.
+    pub(crate) fn is_known(&self, module: Option<&str>, access: LinkAddr, within: u32) -> bool {
+        let accessed = (module.map(str::to_owned), access);
+        self.known.contains_key(&(accessed, within))
+    }
+
     /// Whether failing runs had what an access is watched for in the data of a file: whatever led there, it has a name.
     pub(crate) fn is_static(&self, module: Option<&str>, access: LinkAddr) -> bool {
         self.in_files.contains(&(module.map(str::to_owned), access))

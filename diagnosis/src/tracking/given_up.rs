@@ -81,8 +81,15 @@ impl Tally {
 }
 
 impl GivenUp {
-    /// Takes in what a run gave up of what it watched, and how often that was touched.
-    pub(super) fn take(&mut self, failed: bool, watched: &[WatchedRecord], hits: &[HitRecord]) {
+    /// Takes in what a run gave up of what it watched, and how often that was touched. `is_findable` says of what is found too late whether
+    /// it is known by now where it could be watched from the start.
+    pub(super) fn take(
+        &mut self,
+        failed: bool,
+        watched: &[WatchedRecord],
+        hits: &[HitRecord],
+        is_findable: impl Fn(&WatchedRecord) -> bool,
+    ) {
         let threads: BTreeSet<u32> = hits.iter().map(|hit| hit.tid).collect();
         self.threads |= threads.len() > 1;
         // To note what a call returned stops nobody.
@@ -92,8 +99,9 @@ impl GivenUp {
             let touching = hits.iter().filter(|hit| hit.location as usize == number);
             tally.runs += 1;
             tally.shared = tally.shared || is_shared(touching.clone());
-            // Where a location is found too late, a failing run shows where it has to be watched.
-            tally.told += u32::from(!watched.late || tally.kept > 0);
+            // Where a location is found too late, a failing run shows where it has to be watched. Runs that were on their way by then
+            // do not know it yet.
+            tally.told += u32::from(!watched.late || tally.kept > 0 && !is_findable(watched));
             let touched = touching.count() as u64;
             tally.accesses = tally.accesses.max(touched);
             tally.stops = tally.stops.max(touched + u64::from(watched.found));
@@ -228,7 +236,7 @@ mod tests {
     fn after(runs: &[(bool, bool)]) -> bool {
         let mut given_up = GivenUp::default();
         runs.iter()
-            .for_each(|&(failed, gave_up)| given_up.take(failed, &[watched(gave_up)], &[]));
+            .for_each(|&(failed, gave_up)| given_up.take(failed, &[watched(gave_up)], &[], |_| false));
         let contained = given_up.contains(&at(AT));
         assert_eq!(given_up.state().0, usize::from(contained));
         contained
@@ -266,7 +274,7 @@ mod tests {
             .chain(hits(2, 2))
             .chain(hits(3, 50))
             .collect();
-        given_up.take(true, &[1, 2, 3, 4].map(location), &all);
+        given_up.take(true, &[1, 2, 3, 4].map(location), &all, |_| false);
         let explaining = |access: &Access| access.addr == LinkAddr(2);
         assert!(given_up.spare_busiest(explaining));
         assert!(given_up.contains(&at(LinkAddr(4))) && given_up.state().0 == 1);
@@ -279,11 +287,11 @@ mod tests {
     fn what_nobody_touched_in_two_runs_is_idle() {
         let mut given_up = GivenUp::default();
         let at = at(AT);
-        given_up.take(false, &[watched(false)], &[]);
+        given_up.take(false, &[watched(false)], &[], |_| false);
         assert!(!given_up.is_idle(&at));
-        given_up.take(true, &[watched(false)], &[]);
+        given_up.take(true, &[watched(false)], &[], |_| false);
         assert!(given_up.is_idle(&at));
-        given_up.take(true, &[watched(false)], &[hit(0)]);
+        given_up.take(true, &[watched(false)], &[hit(0)], |_| false);
         assert!(!given_up.is_idle(&at));
     }
 
@@ -297,7 +305,7 @@ mod tests {
         let after = |runs: &[&[HitRecord]]| {
             let mut given_up = GivenUp::default();
             runs.iter()
-                .for_each(|hits| given_up.take(false, &[watched(false)], hits));
+                .for_each(|hits| given_up.take(false, &[watched(false)], hits, |_| false));
             given_up.is_quiet(&at(AT))
         };
         let [read, write, other] = [
@@ -312,7 +320,7 @@ mod tests {
         let own: &[HitRecord] = &[read, write];
         assert!(!after(&[own, own]), "where there is one thread, values count");
         assert!(after(&[own, reads, own]));
-        let mut found_late = GivenUp::default();
+        let [mut found_late, mut findable] = [GivenUp::default(), GivenUp::default()];
         let late = WatchedRecord {
             late: true,
             ..watched(false)
@@ -324,8 +332,11 @@ mod tests {
             (false, false),
             (false, true),
         ] {
-            found_late.take(failed, std::slice::from_ref(&late), reads);
+            let watched = std::slice::from_ref(&late);
+            found_late.take(failed, watched, reads, |_| false);
             assert_eq!(found_late.is_quiet(&at(AT)), quiet);
+            findable.take(failed, watched, reads, |_| true);
+            assert!(!findable.is_quiet(&at(AT)), "it was not watched where it can be");
         }
     }
 

@@ -320,7 +320,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
                 .and_then(|&site| planned.plan.watch_sites.get(site));
             site.is_none_or(|site| {
                 let access = self.access(site);
-                self.given_up.kept(&access) > 0 || self.given_up.is_quiet(&access)
+                self.seen_well(&access) > 0 || self.given_up.is_quiet(&access)
             })
         })
     }
@@ -395,7 +395,12 @@ impl<'p, 'a> Tracking<'p, 'a> {
     /// Takes in what a run gave up: what is hopeless, the next ones do without, and with what there was no register for.
     pub fn give_up(&mut self, record: &RunRecord) {
         let failed = matches!(record.end, RunEnd::Failed(_));
-        self.given_up.take(failed, &record.watched, &record.hits);
+        let is_findable = |watched: &WatchedRecord| {
+            self.fixed
+                .is_known(watched.module.as_deref(), watched.access, watched.within)
+        };
+        self.given_up
+            .take(failed, &record.watched, &record.hits, is_findable);
         self.results.learn(record);
     }
 

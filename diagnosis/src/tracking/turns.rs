@@ -194,9 +194,9 @@ impl Tracking<'_, '_> {
         let armed = planned.armament.locations.get(number)?;
         let site = planned.plan.watch_sites.get(*armed.sites.first()?)?;
         let access = self.access(site);
-        let kept = self.given_up.kept(&access);
+        let seen = self.seen_well(&access);
         let is_compared = rank != Rank::Suspected || self.given_up.compared(&access) >= COMPARED;
-        let is_known = kept >= ENOUGH && is_compared;
+        let is_known = seen >= ENOUGH && is_compared;
         let in_vain = self.given_up.is_idle(&access) || self.given_up.contains(&access);
         if is_known || in_vain || rank == Rank::Near && self.given_up.is_quiet(&access) {
             return None;
@@ -207,9 +207,19 @@ impl Tracking<'_, '_> {
             number,
             rank,
             registers: registers_for(&[&spec]) + fixed.map_or(0, |_| registers(&spec)),
-            // What was found late was not seen well, and will be where failing runs had it.
-            seen: fixed.map_or(kept, |_| self.given_up.early(&access)),
+            seen,
         })
+    }
+
+    /// How many failing runs saw a location well: what was found late was not, and will be where failing runs had it.
+    pub(super) fn seen_well(&self, access: &Access) -> u32 {
+        match self
+            .fixed
+            .is_known(access.module.as_deref(), access.addr, access.within)
+        {
+            true => self.given_up.early(access),
+            false => self.given_up.kept(access),
+        }
     }
 
     /// How many registers some locations take beside the locks, each with the place that the last failing run had it at. A location that is
