@@ -377,7 +377,9 @@ fn handlers_are_not_the_failure() {
 fn what_a_handler_comes_to_is_not_the_failure() {
     let program = Program::new(&["-O2"]);
     for way in ["handled-fault", "handled-wait"] {
-        let outcome = program.run(way, DEFAULT);
+        let outcome = program.run_as(program.launch(way), DEFAULT, |options| {
+            options.time_limit = Some(Duration::from_secs(2));
+        });
         let found = program.check(way, &outcome, Kind::Signal, Some(11));
         assert_eq!(found.failure.fault_address, Some(program::RunAddr(0)), "{way}");
         assert!(outcome.failed_at_ns.is_some(), "{way}");
