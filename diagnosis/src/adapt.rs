@@ -303,7 +303,8 @@ impl Adapt {
             let most = self.patiently(MOST_PATIENCE);
             // What threads do to each other may not have had its turn in a failing run.
             let turned = run.alone || run.watched;
-            let over = turned && (best.says_something() || whole) || self.recurrences >= most;
+            // Nor may what one thread does alone, as long as nothing says more than that it failed.
+            let over = turned && (best.says_something() || whole && run.watched) || self.recurrences >= most;
             if !patient && compared && over {
                 return Next::Stop(stop);
             }

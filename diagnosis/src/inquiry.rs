@@ -147,8 +147,8 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         let frames = failure.threads.iter().flat_map(|thread| &thread.frames);
         let sources = frames.flat_map(|frame| &frame.sources);
         tracking.spare_allocators(sources.filter_map(|source| source.function.as_deref()));
-        tracking.suspect(&failure);
         tracking.extend(sigma, &mut catalogue);
+        tracking.suspect(&failure, &mut catalogue);
         // A deadlock is told by what the waiting statements depend on, however little is tracked.
         tracking.read_ahead(AHEAD, &mut catalogue);
         if failure.kind == Kind::Hang {
@@ -326,13 +326,23 @@ impl<'p, 'a> Inquiry<'p, 'a> {
 
     /// What decides at the branch where failing runs part from successful ones: it is watched before what is nearer to the failure.
     fn deciding(&self) -> Vec<StatementId> {
-        let mut deciding = Vec::new();
+        let mut deciding: Vec<StatementId> = self.bad_writer().into_iter().collect();
         for branch in self.partings() {
             let tested = self.tracking.tested(branch).iter().copied();
             let new: Vec<StatementId> = tested.filter(|tested| !deciding.contains(tested)).collect();
             deciding.extend(new);
         }
         deciding
+    }
+
+    /// The statement that wrote what failing runs then read, if that is what tells best: what it read itself is why the value was bad.
+    fn bad_writer(&self) -> Option<StatementId> {
+        let best = self.ranked.first()?;
+        let tells = best.says_something() && best.counts.separate();
+        match best.predictor {
+            Predictor::Value { ref at, test, .. } if tells => test.read_by().map(|_| at.statement),
+            _ => None,
+        }
     }
 
     /// The branches at which failing runs part from successful ones, where some tell as much as the best predictor does: the best
@@ -465,7 +475,11 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         }
         for branch in self.partings() {
             self.tracking.look_for_tested(branch, &mut self.catalogue);
-            self.track_tested(branch);
+            let tested = self.tracking.tested(branch).to_vec();
+            self.track_far(tested);
+        }
+        if let Some(writer) = self.bad_writer() {
+            self.track_far(vec![writer]);
         }
         if failed {
             self.tracking.learn(record);
@@ -516,11 +530,10 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         };
     }
 
-    /// Has what a branch tests tracked, however far away it is in the slice.
-    fn track_tested(&mut self, branch: BranchId) {
+    /// Has statements tracked, such as those that make what a branch tests, however far away they are in the slice.
+    fn track_far(&mut self, statements: Vec<StatementId>) {
         let sigma = self.adapt.sigma();
-        let tested = self.tracking.tested(branch).iter().copied();
-        let far = tested.filter(|&statement| {
+        let far = statements.into_iter().filter(|&statement| {
             let info = self.catalogue.catalogue().statements.get(statement.0 as usize);
             let place = info.and_then(|info| info.slice);
             place.is_none_or(|place| place.number >= sigma)

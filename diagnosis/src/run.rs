@@ -81,6 +81,9 @@ pub struct StatementInfo {
     /// It takes a lock, and may have taken one that a thread waits for.
     #[serde(default)]
     pub takes: bool,
+    /// The pointer came from there that a crash went through.
+    #[serde(default)]
+    pub gave_pointer: bool,
 }
 
 /// Why a statement is looked at.
@@ -139,6 +142,9 @@ pub struct BranchInfo {
     pub statement: StatementId,
     /// The instruction.
     pub pc: u64,
+    /// It is in a library's function that was inlined there: no decision that the statement names.
+    #[serde(default)]
+    pub of_library: bool,
 }
 
 /// One execution under a plan.

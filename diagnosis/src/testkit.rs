@@ -64,6 +64,7 @@ impl Lab {
                 because: None,
                 creates: false,
                 takes: false,
+                gave_pointer: false,
             });
             next
         })
@@ -200,6 +201,7 @@ impl Lab {
                     self.catalogue.branches.push(BranchInfo {
                         statement,
                         pc: u64::from(line),
+                        of_library: false,
                     });
                     next
                 });

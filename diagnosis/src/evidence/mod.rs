@@ -558,6 +558,13 @@ impl Evidence {
         left.is_none_or(|values| values.other || !values.zero)
     }
 
+    /// Whether a statement was seen to write to a location.
+    #[must_use]
+    pub(crate) fn is_written_by(&self, location: LocationId, statement: StatementId) -> bool {
+        let mut places = self.wrote.keys();
+        places.any(|(at, writer)| *at == location && writer.statement == statement)
+    }
+
     /// Whether a thread of this kind failed.
     #[must_use]
     pub(crate) fn failed_in(&self, role: &Role) -> bool {

@@ -167,9 +167,10 @@ impl<'a> Judge<'a> {
             },
             Predictor::Branch { branch, .. } => {
                 let info = self.catalogue.branches.get(branch.0 as usize);
-                match info.is_some_and(|info| self.restates(info.statement)) {
-                    true => Class::FailingBranch,
-                    false => Class::Branch,
+                match info {
+                    Some(info) if self.restates(info.statement) => Class::FailingBranch,
+                    Some(info) if info.of_library => Class::LibraryBranch,
+                    _ => Class::Branch,
                 }
             }
             _ if explains => Class::Explanation,

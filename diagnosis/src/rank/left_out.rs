@@ -1,6 +1,6 @@
 //! What is no cause beside what explains the failure.
 
-use super::Ranked;
+use super::{Class, Ranked, TELLING};
 use crate::evidence::Evidence;
 use crate::predictor::{Actor, Predictor, Test};
 use crate::run::LocationId;
@@ -17,6 +17,14 @@ pub(super) fn leave_out(ranked: &mut Vec<Ranked>, evidence: &Evidence) {
     let is_reason = |ranked: &Ranked| ranked.explains && ranked.counts.separate() && ranked.counts.convince();
     if ranked.iter().any(|ranked| ranked.tells() || is_reason(ranked)) {
         ranked.retain(Ranked::says_something);
+    }
+    // What the failing statement met says more than that its branch went there.
+    let says_what = |ranked: &Ranked| {
+        let met = matches!(ranked.standing.class, Class::FailingValue | Class::FailingNumber);
+        met && ranked.counts.failing_with > 1 && ranked.counts.f_at_least(TELLING)
+    };
+    if ranked.iter().any(says_what) {
+        ranked.retain(|ranked| ranked.standing.class != Class::FailingBranch);
     }
     // What threads do to each other may end well, where there is enough of what they take: that it did not is what the value says.
     let is_needed = |ranked: &Ranked| {

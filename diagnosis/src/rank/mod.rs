@@ -30,8 +30,10 @@
 //! thread took the branch to the failing statement, or that the failing statement met a null, follows from the failure
 //! itself; a branch or a value before it is where the runs parted. Who wrote the value that was then read comes before a branch, unless that
 //! was zero: what is still empty was not written, and why not, a branch tells. Being a particular number says less than being
-//! null or negative, and comes after everything else: some number always separates few runs.
+//! null or negative, and comes after everything else: some number always separates few runs. A branch in a library's code that was inlined
+//! comes after the values, and one that has nothing to do with a value that is bad in itself comes after that ([`bad_value`]).
 
+mod bad_value;
 mod deadly;
 mod judge;
 mod left_out;
@@ -47,6 +49,7 @@ use crate::evidence::Evidence;
 use crate::predictor::{Actor, OrderPattern, Predictor};
 use crate::run::{Catalogue, LocationId, StatementId};
 use crate::statistics::Counts;
+use bad_value::put_bad_values_first;
 use judge::Judge;
 use left_out::leave_out;
 use longer::put_the_longer_first;
@@ -132,6 +135,8 @@ enum Class {
     Branch,
     /// A value.
     Value,
+    /// A branch in a library's function that the compiler inlined: whether a container moved its elements is no decision of the program's.
+    LibraryBranch,
     /// The value by which it failed.
     FailingValue,
     /// Which number that was: more than that it failed.
@@ -213,6 +218,7 @@ pub fn rank(catalogue: &Catalogue, evidence: &Evidence, failing: StatementId) ->
     ranked.sort_by(best_first);
     put_the_surer_first(&mut ranked);
     put_the_longer_first(&mut ranked);
+    put_bad_values_first(&mut ranked, catalogue, evidence);
     open.sort_by(best_first);
     Ranking { ranked, open }
 }

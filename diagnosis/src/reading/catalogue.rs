@@ -1,10 +1,10 @@
 //! Numbers for what the runs of a bug have in common.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use program::code::{InstrIx, Target};
+use program::code::{AccessKind, InstrIx, Target};
 use program::expression::Shape as TypeShape;
 use program::naming::{AccessName, Namer, name_in_callee};
 use program::values::{Gpr, PlacedAccess, Values};
@@ -38,6 +38,8 @@ pub struct Cataloguer {
     /// Reads that were looked at as a check and its use.
     checked: HashSet<(Pc, Pc)>,
     globals: Globals,
+    /// What is put into which variable, of locations that have no other name.
+    received: BTreeMap<LocationId, Arc<str>>,
 }
 
 impl Cataloguer {
@@ -52,7 +54,8 @@ impl Cataloguer {
         self.catalogue.waits = waits;
     }
 
-    /// The same with the names of globals, for people: numbers go by what code calls them.
+    /// The same with the names of globals, and of the copies of what no access has a name for, for people: numbers go by what code calls
+    /// them.
     #[must_use]
     pub fn with_globals(&self) -> Cow<'_, Catalogue> {
         let other = |&(location, name): &(LocationId, &Arc<str>)| {
@@ -62,6 +65,16 @@ impl Cataloguer {
         let mut named = Cow::Borrowed(&self.catalogue);
         for (location, name) in self.globals.names().filter(other) {
             if let Some(info) = named.to_mut().locations.get_mut(location.0 as usize) {
+                info.variable = Some(Arc::clone(name));
+            }
+        }
+        let nameless = |&(location, _): &(&LocationId, &Arc<str>)| {
+            let info = self.catalogue.locations.get(location.0 as usize);
+            info.is_some_and(|info| info.variable.is_none())
+        };
+        for (location, name) in self.received.iter().filter(nameless) {
+            let info = named.to_mut().locations.get_mut(location.0 as usize);
+            if let Some(info) = info.filter(|info| info.variable.is_none()) {
                 info.variable = Some(Arc::clone(name));
             }
         }
@@ -100,6 +113,7 @@ impl Cataloguer {
                 because: None,
                 creates: false,
                 takes: false,
+                gave_pointer: false,
             });
         }
         number
@@ -214,6 +228,13 @@ impl Cataloguer {
         }
     }
 
+    /// Notes that a crash went through a pointer that a statement loaded.
+    pub fn gave_pointer(&mut self, statement: StatementId) {
+        if let Some(info) = self.catalogue.statements.get_mut(statement.0 as usize) {
+            info.gave_pointer = true;
+        }
+    }
+
     /// Notes what a statement outside the slice is there for, unless that is known.
     pub fn is_there_for(&mut self, statement: StatementId, because: Because) {
         if let Some(info) = self.catalogue.statements.get_mut(statement.0 as usize)
@@ -260,11 +281,21 @@ impl Cataloguer {
             return number;
         }
         let number = LocationId(count(self.catalogue.locations.len()));
+        let received = match name {
+            Some(_) => None,
+            None => name_received(watched, program),
+        };
         self.catalogue.locations.push(LocationInfo {
             variable: name.as_ref().map(|name| name.path.as_str().into()),
             width: watched.width,
-            shape: name.map_or(Shape::Unknown, |name| shape(&name.shape)),
+            shape: name
+                .as_ref()
+                .or(received.as_ref())
+                .map_or(Shape::Unknown, |name| shape(&name.shape)),
         });
+        if let Some(received) = received {
+            self.received.insert(number, received.path.into());
+        }
         self.locations.insert(key, number);
         number
     }
@@ -367,10 +398,21 @@ impl Cataloguer {
         self.catalogue.branches.push(BranchInfo {
             statement,
             pc: pc.addr.0,
+            of_library: is_of_library(pc, program),
         });
         self.branches.insert(pc, number);
         Some(number)
     }
+}
+
+/// Whether the innermost function that an instruction belongs to is a library's.
+fn is_of_library(pc: Pc, program: &Program<'_>) -> bool {
+    let frames = program
+        .module(pc.module)
+        .map(|module| module.sources().frames_at(pc.addr));
+    let innermost = frames.and_then(|frames| frames.into_iter().next());
+    let file = innermost.and_then(|frame| frame.file);
+    file.is_some_and(|file| is_library_path(&file))
 }
 
 fn count(len: usize) -> u32 {
@@ -443,6 +485,28 @@ pub(crate) fn name_at(
             true => namer.name_part(ix, access, within, width),
             false => namer.name(ix, access),
         }
+    })
+}
+
+/// The name of the variable that a call's result is put into.
+pub(crate) fn name_of_result(call: Pc, width: u32, program: &Program<'_>) -> Option<AccessName> {
+    with_namer(call, program, |namer, ix, _| namer.name_received(ix, width))
+}
+
+/// The same of what an access loads.
+fn name_received(watched: &WatchedRecord, program: &Program<'_>) -> Option<AccessName> {
+    let pc = Pc {
+        module: module_named(watched.module.as_deref(), program)?,
+        addr: watched.access,
+    };
+    if watched.passed.is_some() || watched.within != 0 {
+        return None;
+    }
+    with_namer(pc, program, |namer, ix, values| {
+        let mut loads = values.accesses(ix).iter();
+        let loads =
+            loads.any(|access| access.kind == AccessKind::Read && access.width == Some(watched.width));
+        namer.name_received(ix, watched.width).filter(|_| loads)
     })
 }
 

@@ -27,7 +27,7 @@ use crate::record::{HitRecord, RunEnd, RunRecord};
 use crate::run::{Access, AccessKind, Event, Failed, Gap, LocationId, Run, StatementId, ThreadIx, What};
 pub(crate) use alike::member;
 pub use catalogue::Cataloguer;
-pub(crate) use catalogue::{access_name, module_named, name_at};
+pub(crate) use catalogue::{access_name, module_named, name_at, name_of_result};
 pub(crate) use places::Places;
 use threads::Threads;
 

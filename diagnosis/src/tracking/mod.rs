@@ -185,8 +185,13 @@ impl<'p, 'a> Tracking<'p, 'a> {
     }
 
     /// Has the memory watched first that the failing thread had the pointer from which it failed over.
-    pub fn suspect(&mut self, failure: &Failure) {
+    pub fn suspect(&mut self, failure: &Failure, catalogue: &mut Cataloguer) {
         self.suspects = slicer::pointer::loads(failure, self.program);
+        for &load in &self.suspects {
+            if let Some(statement) = catalogue.statement_at(load, self.program) {
+                catalogue.gave_pointer(statement);
+            }
+        }
         self.results = Results::of(failure, self.program);
     }
 

@@ -12,7 +12,7 @@ use program::{FileOffset, LinkAddr, Pc, Program};
 use serde::{Deserialize, Serialize};
 
 use super::path_of;
-use crate::reading::module_named;
+use crate::reading::{module_named, name_of_result};
 use crate::record::{RunRecord, WatchedRecord};
 
 /// Bytes of a result.
@@ -88,7 +88,7 @@ fn probe(call: Pc, program: &Program<'_>) -> Option<ResultProbe> {
     })
 }
 
-/// What the result of a call is called: as who returned it.
+/// What the result of a call is called: as the variable that it is put into, or else as who returned it.
 pub(crate) fn name(watched: &WatchedRecord, program: &Program<'_>) -> Option<String> {
     let id = module_named(watched.module.as_deref(), program)?;
     let module = program.module(id)?;
@@ -96,6 +96,9 @@ pub(crate) fn name(watched: &WatchedRecord, program: &Program<'_>) -> Option<Str
         module: id,
         addr: watched.access,
     };
+    if let Some(name) = name_of_result(call, watched.width, program) {
+        return Some(name.path);
+    }
     let flow = module.code().flow(program.function_at(call)?.function);
     let at = flow.at(call.addr)?;
     let (_, target, _) = flow.calls().find(|(ix, ..)| *ix == at)?;

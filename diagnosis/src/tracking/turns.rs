@@ -35,7 +35,8 @@ impl Tracking<'_, '_> {
         let together = |taken: &[usize]| self.registers_of(planned, taken, &locks);
         let open = self.locations_of(planned, &first.open, catalogue);
         wanted = with_room_left(wanted, open, together);
-        if !first.convincing {
+        // A program of one thread mostly fails for its input, and much that goes along with that convinces.
+        if !first.convincing || first.alone {
             wanted = with_room_left(self.suspected(planned), wanted, together);
         }
         let mut most: BTreeSet<Access> = self.accesses_of(planned, &wanted);
@@ -44,8 +45,12 @@ impl Tracking<'_, '_> {
                 statement,
                 location: None,
             };
-            let deciding: Vec<Promising> = first.deciding.iter().map(anything).collect();
-            let deciding = self.locations_of(planned, &deciding, catalogue);
+            let mut deciding: Vec<usize> = Vec::new();
+            for wanted in first.deciding.iter().map(anything) {
+                let locations = self.locations_of(planned, &[wanted], catalogue).into_iter();
+                let new: Vec<usize> = locations.filter(|number| !deciding.contains(number)).collect();
+                deciding.extend(new);
+            }
             let nearest = self.nearest(planned, &deciding);
             wanted = match wanted.is_empty() {
                 true => {
