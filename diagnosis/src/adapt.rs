@@ -1,8 +1,8 @@
 //! Adaptive tracking: how many statements of the slice, σ, the next runs track.
 //!
 //! σ starts at 2 and doubles after each recurrence of the failure, so a predictor that held in two recurrences stayed
-//! while σ doubled. Tracking stops when the best predictor is an explanation that held in [`RECURRENCES`] of them and
-//! enough successful runs could have shown it. A value or a branch that is the best so far does not end the search before
+//! while σ doubled. Tracking stops when the best predictor is an explanation that held in [`RECURRENCES`] of them,
+//! enough successful runs could have shown it, and all that is hardly chance. A value or a branch that is the best so far does not end the search before
 //! the whole slice is tracked, and not even then where there are threads: it may well be the trace of something farther
 //! back. Neither does, of threads that wait for locks, what is no deadlock: that a lock was taken before somebody else
 //! wanted it is how every deadlock begins. After [`PATIENCE`] recurrences what there is has to do, unless it explains the failure by what
@@ -267,16 +267,16 @@ impl Adapt {
                 return false;
             }
             let (failing, successful) = (best.counts.failing_with, best.counts.successful);
+            // What few of many failing runs had, or many successful ones had, too, may be chance however it explains.
+            let convinces = best.counts.convince();
+            let enough = successful >= least && (convinces || !best.explains);
             match patient {
                 // What was seen elsewhere only may be of elsewhere only.
-                true => seen && failing >= RECURRENCES && successful >= least && self.here > 0,
+                true => seen && failing >= RECURRENCES && enough && self.here > 0,
                 false => {
                     // Two runs are too few to refute anything, however many failed.
-                    let convinces = successful >= FEW_SUCCESSES.runs() && best.counts.convince();
-                    // What few of many failing runs had, and few successful ones were asked about, may be chance however it explains.
-                    let is_more = best.counts.convince() || !best.explains;
-                    let enough = successful >= least && is_more;
-                    shown(best) && (enough || run.open.is_none() && !self.shared && convinces)
+                    let of_few = successful >= FEW_SUCCESSES.runs() && convinces;
+                    shown(best) && (enough || run.open.is_none() && !self.shared && of_few)
                 }
             }
         };

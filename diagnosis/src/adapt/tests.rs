@@ -94,6 +94,22 @@ fn an_explanation_waits_for_more_successes_while_a_longer_pattern_is_open() {
     assert_eq!(adapt.ended(open(false, &many[2])), Next::Stop(Stop::Stable));
 }
 
+/// The same interleaving ended well in seven of ten runs.
+#[test]
+fn an_explanation_that_may_be_chance_ends_no_search() {
+    let (mut lab, good, bad) = order();
+    let harmless = lab.success("m:W1=5 m:W3=0 a:R2=0");
+    let mut runs = vec![good; 3];
+    runs.extend(vec![harmless; 7]);
+    let mut adapt = Adapt::new(FIRST, 12);
+    for _ in 0..8 {
+        runs.push(bad.clone());
+        let (_, ranked) = lab.rank(&runs);
+        assert!(ranked[0].explains && !ranked[0].counts.convince());
+        assert!(matches!(adapt.ended(ended(true, &ranked, None)), Next::Track(_)));
+    }
+}
+
 #[test]
 fn what_one_failing_run_showed_needs_more_of_them() {
     let (mut lab, good, bad) = order();
