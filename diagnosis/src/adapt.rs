@@ -2,16 +2,14 @@
 //!
 //! σ starts at 2 and doubles after each recurrence of the failure, so a predictor that held in two recurrences stayed
 //! while σ doubled. Tracking stops when the best predictor is an explanation that held in [`RECURRENCES`] of them,
-//! enough successful runs could have shown it, and all that is hardly chance. A value or a branch that is the best so far does not end the search before
-//! the whole slice is tracked, and not even then where there are threads: it may well be the trace of something farther
-//! back. Neither does, of threads that wait for locks, what is no deadlock: that a lock was taken before somebody else
-//! wanted it is how every deadlock begins. After [`PATIENCE`] recurrences what there is has to do, unless it explains the failure by what
-//! may well be chance, once successful runs
-//! have tracked as much; after [`MOST_PATIENCE`] if it only restates the failure. An explanation that stands after so
-//! many waits for the successful runs that could refute it, and needs no more failing ones; neither does a value or a branch that
-//! would do, nor a search that
-//! has hardly any successful runs to compare with. One beside which a longer pattern is open, because no successful run
-//! got to its last access, waits for more of them, and from the start.
+//! enough successful runs could have shown it, and all that is hardly chance. A value or a branch that is the best so far does
+//! not end the search before the whole slice is tracked, and not even then where there are threads: it may well be the trace of
+//! something farther back. Neither does, of threads that wait for locks, what is no deadlock: that a lock was taken before somebody
+//! else wanted it is how every deadlock begins. After [`PATIENCE`] recurrences what there is has to do, unless it explains the
+//! failure by what may well be chance, once successful runs have tracked as much; after [`MOST_PATIENCE`] if it only restates the
+//! failure. An explanation that stands after so many waits for the successful runs that could refute it, and needs no more failing
+//! ones; neither does a value or a branch that would do, nor a search that has hardly any successful runs to compare with. One beside
+//! which a longer pattern is open, because no successful run got to its last access, waits for more of them, and from the start.
 //!
 //! All of this counts runs that watched their whole plan. Where hosts share a plan, a run counts as the part of it that it watched
 //! ([`Part`]): four hosts of one register each see in four recurrences what one of four registers sees in one. But none of their runs
