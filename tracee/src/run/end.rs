@@ -61,8 +61,7 @@ impl Follow<'_, '_, '_> {
         )
     }
 
-    /// Stops everybody and takes the report of the failure.
-    /// Says whether that is a fault of which the handler did not get on.
+    /// Stops everybody and takes the report of the failure. Says whether that is of a fault whose handler got no further.
     fn take(&mut self, pid: Pid, failing: Option<Tid>, info: Option<&SigInfo>) -> Result<bool, RunError> {
         let mut report = match stacks::of_all(&mut self.tracer, pid, failing, info, self.options) {
             // Another thread ended the process, and was faster.
