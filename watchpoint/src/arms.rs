@@ -151,9 +151,11 @@ impl Arms {
         // Registers are opened in their order, on the processors in theirs: a thread that was created meanwhile has the
         // first of them.
         let taken = |free: usize| self.free.saturating_sub(free).min(self.wanted.len());
+        let cpus: Vec<u32> = delivery.cpus().collect();
         let mut on = BTreeMap::new();
-        for cpu in delivery.cpus() {
-            on.insert(cpu, taken(free_registers_on(cpu, tid)?));
+        if !cpus.is_empty() {
+            let free = free_registers_on(&cpus, tid)?.into_iter();
+            on.extend(free.map(|(cpu, free)| (cpu, taken(free))));
         }
         let everywhere = match on.values().min() {
             Some(least) => *least,

@@ -1,5 +1,6 @@
 //! Debug registers as perf events: who touches these bytes?
 
+use std::collections::BTreeMap;
 use std::io;
 
 use perf_event_open_sys::bindings::{
@@ -9,6 +10,7 @@ use program::RunAddr;
 
 use super::error::PerfError;
 use super::event::{Event, Whose, attributes, explain};
+use super::own_files::with_own_files;
 use super::rings::Rings;
 use crate::Tid;
 use crate::bpf::HitProgram;
@@ -339,15 +341,25 @@ impl Breakpoint {
 /// # Errors
 /// When the thread is gone or may not be looked at.
 pub fn free_registers(tid: Tid) -> Result<usize, PerfError> {
-    free(tid, None)
+    apart(|| free(tid, None))
 }
 
-/// The same on one processor.
+/// The same on each of some processors.
 ///
 /// # Errors
 /// When the thread is gone or may not be looked at.
-pub fn free_registers_on(cpu: u32, tid: Tid) -> Result<usize, PerfError> {
-    free(tid, Some(cpu))
+pub fn free_registers_on(cpus: &[u32], tid: Tid) -> Result<BTreeMap<u32, usize>, PerfError> {
+    apart(|| {
+        cpus.iter()
+            .map(|cpu| Ok((*cpu, free(tid, Some(*cpu))?)))
+            .collect()
+    })
+}
+
+/// Registers are asked for to see how many there are, and must be free again at once.
+fn apart<T: Send>(ask: impl FnOnce() -> Result<T, PerfError> + Send) -> Result<T, PerfError> {
+    let asked = with_own_files(ask);
+    asked.map_err(PerfError::system("starting a thread with files of its own"))?
 }
 
 fn free(tid: Tid, cpu: Option<u32>) -> Result<usize, PerfError> {

@@ -14,6 +14,7 @@ mod error;
 mod event;
 mod file_limit;
 pub mod intel_pt;
+mod own_files;
 mod record;
 mod ring;
 mod rings;
