@@ -77,6 +77,19 @@ fn nm(program: &Path, name: &str) -> LinkAddr {
     LinkAddr(u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap())
 }
 
+/// Whoever starts a program goes on while the kernel still maps it.
+#[test]
+fn a_program_that_was_just_started_is_there() {
+    let folder = Folder::new("modules-at-once");
+    let program = compile(&folder, "modules.c", &["-O1"]);
+    for _ in 0..50 {
+        let running = Running::start(&mut Command::new(&program));
+        let map = ModuleMap::of(running.pid()).unwrap();
+        let executable = map.executable().map(|module| Path::new(&module.mapped.path));
+        assert_eq!(executable, Some(program.as_path()));
+    }
+}
+
 #[test]
 fn addresses_go_both_ways() {
     let folder = Folder::new("modules");

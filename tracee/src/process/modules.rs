@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use failure::image::{MappedModule, ModuleHeaders};
 use program::{LinkAddr, LinkRange, RunAddr};
@@ -16,6 +17,9 @@ use crate::ids::Pid;
 /// The page that holds the headers of a module.
 const HEADERS: usize = 4096;
 const AT_ENTRY: u64 = 9;
+/// How long the kernel may take to map a program.
+const MAPPED_WITHIN: Duration = Duration::from_millis(200);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// A file with code in a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +86,18 @@ impl ModuleMap {
             entry: None,
         };
         map.refresh()?;
+        let started = Instant::now();
+        while map.is_being_replaced() && started.elapsed() < MAPPED_WITHIN {
+            std::thread::sleep(BETWEEN_LOOKS);
+            map.refresh()?;
+        }
         Ok(map)
+    }
+
+    /// Whether the process is in the middle of an exec: nothing of the program before is mapped any more, and of the next one not all
+    /// yet. Whoever starts a program goes on at that moment.
+    fn is_being_replaced(&self) -> bool {
+        self.executable().is_none() && fs::read_link(format!("/proc/{}/exe", self.pid)).is_ok()
     }
 
     /// What somebody else has read.
