@@ -227,12 +227,12 @@ struct book { long cash, bank, total; };
 __attribute__((noinline)) void send(struct book *b) { b->bank += 1; b->total += 1; }
 int main(void) { struct book b = {0}; send(&b); return (int)b.total; }
 "#;
-    // Inlined even where nothing else is, with a `this` of its own.
+    // Inlined even where nothing else is, with a `this` of its own; and what is a library of Rust's by its name is the program's here.
     const CXX: &str = r#"
 #include <atomic>
-struct window { std::atomic<long> sum, count; };
-extern "C" long send(const window *w) { return w->count.load(std::memory_order_relaxed); }
-int main() { window w{}; return static_cast<int>(send(&w)); }
+namespace core { struct window { std::atomic<long> sum, count; }; }
+extern "C" long send(const core::window *w) { return w->count.load(std::memory_order_relaxed); }
+int main() { core::window w{}; return static_cast<int>(send(&w)); }
 "#;
     for (build, file, text, expected) in [
         ("rustc -g -C opt-level=2", "slot.rs", RUST, vec!["slot.peer"]),

@@ -1,6 +1,6 @@
 //! Which accesses are to the same member of a structure.
 
-use program::naming::{AccessName, Step};
+use program::naming::AccessName;
 use program::{Pc, Program};
 
 use super::{access_name, module_named, name_at};
@@ -11,10 +11,8 @@ pub(crate) type Member = (String, Option<String>);
 
 /// The member that memory behind a pointer is.
 pub(crate) fn member(name: AccessName) -> Option<Member> {
-    match name.steps.last()? {
-        Step::Member(member) if name.is_pointed => Some((member.to_string(), name.type_name)),
-        _ => None,
-    }
+    let member = name.steps.last()?.member().filter(|_| name.is_pointed)?;
+    Some((member.to_string(), name.type_name))
 }
 
 /// Whether an instruction accesses what a location is watched for, by its name. A place in a thread's frames is another variable's as
@@ -28,13 +26,13 @@ pub(super) fn is_access_to(watched: &WatchedRecord, at: Pc, program: &Program<'_
     let (Some(wanted), Some(found)) = (wanted, found) else {
         return false;
     };
-    if wanted.path == found.path {
+    if wanted.exact == found.exact {
         return true;
     }
     // The owner of the object has it in a variable, and needs no pointer.
-    let last = |name: &AccessName| match name.steps.last() {
-        Some(Step::Member(member)) => Some((member.to_string(), name.type_name.clone())),
-        _ => None,
+    let last = |name: &AccessName| {
+        let member = name.steps.last()?.member()?;
+        Some((member.to_string(), name.type_name.clone()))
     };
     last(&wanted).is_some_and(|wanted| last(&found) == Some(wanted))
 }

@@ -30,6 +30,8 @@ pub struct Cataloguer {
     catalogue: Catalogue,
     statements: HashMap<StatementKey, StatementId>,
     locations: HashMap<LocationKey, LocationId>,
+    /// What code calls them exactly.
+    names: HashMap<LocationId, String>,
     branches: HashMap<Pc, BranchId>,
     /// Locations that were put together with one that was known before.
     together: HashMap<LocationId, LocationId>,
@@ -270,12 +272,12 @@ impl Cataloguer {
         }
         let name = access_name(watched, program);
         // The same field that several statements access is one location.
-        let same = |info: &LocationInfo| {
-            let path = name.as_ref().map(|name| name.path.as_str());
-            path.is_some() && info.variable.as_deref() == path && info.width == watched.width
+        let mut numbered = (0..).map(LocationId).zip(&self.catalogue.locations);
+        let same = |(number, info): &(LocationId, &LocationInfo)| {
+            let exact = name.as_ref().map(|name| &name.exact);
+            exact.is_some() && self.names.get(number) == exact && info.width == watched.width
         };
-        if let Some(at) = self.catalogue.locations.iter().position(same) {
-            let number = LocationId(count(at));
+        if let Some((number, _)) = numbered.find(same) {
             let number = self.together.get(&number).copied().unwrap_or(number);
             self.locations.insert(key, number);
             return number;
@@ -293,6 +295,9 @@ impl Cataloguer {
                 .or(received.as_ref())
                 .map_or(Shape::Unknown, |name| shape(&name.shape)),
         });
+        if let Some(name) = name {
+            self.names.insert(number, name.exact);
+        }
         if let Some(received) = received {
             self.received.insert(number, received.path.into());
         }
@@ -371,6 +376,7 @@ impl Cataloguer {
         if let Some(name) = name {
             info.variable = Some(name.path.as_str().into());
             info.shape = shape(&name.shape);
+            self.names.insert(location, name.exact);
         }
     }
 

@@ -148,7 +148,10 @@ impl Failing<'_, '_> {
             _ => return None,
         };
         let mut name = self.name(loaded)?;
-        if matches!(name.steps.last(), Some(Step::Member(_) | Step::Element(_))) {
+        if matches!(
+            name.steps.last(),
+            Some(Step::Member(_) | Step::Inner(_) | Step::Element(_))
+        ) {
             let _ = name.steps.pop();
         }
         self.variable(&name)
@@ -192,7 +195,7 @@ impl Failing<'_, '_> {
 /// A step as it is the same for every element.
 fn step(step: &Step) -> String {
     match step {
-        Step::Member(name) => format!(".{name}"),
+        Step::Member(name) | Step::Inner(name) => format!(".{name}"),
         Step::Deref(_) => "->".to_owned(),
         Step::Element(_) => "[]".to_owned(),
     }

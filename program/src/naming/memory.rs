@@ -7,7 +7,7 @@ use iced_x86::Register;
 
 use super::address::{Address, Detail, Term};
 use super::parts::{self, Part, Varying, Wanted};
-use super::path::{Step, render};
+use super::path::{Step, render, render_all};
 use super::scope::{InScope, Where, root};
 use super::wrappers::Handle;
 use super::{Namer, Root};
@@ -62,6 +62,11 @@ impl<'m, 'a> Lvalue<'m, 'a> {
 
     pub fn text(&self) -> Option<String> {
         render(&self.root.name, &self.steps)
+    }
+
+    /// As nobody writes it, with what libraries keep to themselves.
+    pub fn exact_text(&self) -> Option<String> {
+        render_all(&self.root.name, &self.steps)
     }
 
     /// A part of this.

@@ -85,6 +85,8 @@ pub enum RootKind {
 pub struct AccessName {
     /// As a programmer writes it: `f->mut`.
     pub path: String,
+    /// With the members that a library's types keep to themselves: what tells places of one container from each other.
+    pub exact: String,
     /// The type of what is accessed.
     pub type_name: Option<String>,
     /// What its bytes are.
@@ -193,6 +195,7 @@ impl<'m, 'a> Namer<'m, 'a> {
         }
         Some(AccessName {
             path: found.text()?,
+            exact: found.exact_text()?,
             type_name: Some(found.ty.name()),
             shape: Shape::of(found.ty),
             root: (*found.root).clone(),

@@ -181,7 +181,10 @@ fn in_structure<'s, 'a>(
         if let Some(name) = &member.name
             && !wrappers::is_left_out(ty, member, inner)
         {
-            next.steps.push(Step::Member(name.clone()));
+            next.steps.push(match wrappers::is_kept_inside(ty, name) {
+                true => Step::Inner(name.clone()),
+                false => Step::Member(name.clone()),
+            });
         }
         let mut wanted = wanted.clone();
         wanted.offset = i64::try_from(offset.checked_sub(member.offset)?).ok()?;
@@ -302,7 +305,7 @@ fn forget_outer(steps: &mut [Step]) -> Option<()> {
     for step in steps {
         match step {
             Step::Element(subscript) => *subscript = Subscript::Unknown,
-            Step::Deref(PointerKind::Alias | PointerKind::Auto) | Step::Member(_) => {}
+            Step::Deref(PointerKind::Alias | PointerKind::Auto) | Step::Member(_) | Step::Inner(_) => {}
             Step::Deref(PointerKind::Arrow | PointerKind::Raw) => return None,
         }
     }

@@ -10,10 +10,23 @@ const LONGEST_TEXT: usize = 200;
 pub enum Step {
     /// To a member of a structure or union.
     Member(Arc<str>),
+    /// To one that a library's type keeps to itself, and no programmer writes.
+    Inner(Arc<str>),
     /// To what a pointer points to.
     Deref(PointerKind),
     /// To an element of an array, or of what a pointer to elements points to.
     Element(Subscript),
+}
+
+impl Step {
+    /// The member that it leads to.
+    #[must_use]
+    pub fn member(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Member(name) | Self::Inner(name) => Some(name),
+            Self::Deref(_) | Self::Element(_) => None,
+        }
+    }
 }
 
 /// How what a pointer points to is written.
@@ -40,15 +53,27 @@ pub enum Subscript {
     Unknown,
 }
 
-/// The text of a path; `None` when it is too long to be shown.
+/// The text of a path as a programmer writes it, without what a library's types keep to themselves. `None` when it is too long to be
+/// shown.
 pub(super) fn render(root: &str, steps: &[Step]) -> Option<String> {
+    let is_own = |step: &Step| matches!(step, Step::Member(_) | Step::Element(_));
+    let is_inner = |step: &Step| matches!(step, Step::Inner(_));
+    let own = steps.iter().rposition(is_own).map_or(0, |last| last + 1);
+    let inner = steps.iter().position(is_inner).unwrap_or(steps.len());
+    let shown = steps.get(..own.max(inner))?;
+    let written: Vec<Step> = shown.iter().filter(|step| !is_inner(step)).cloned().collect();
+    render_all(root, &written)
+}
+
+/// The text of a path with all of its members.
+pub(super) fn render_all(root: &str, steps: &[Step]) -> Option<String> {
     let mut text = root.to_owned();
     let mut pointer = None;
     for step in steps {
         text = match (step, pointer.take()) {
-            (Step::Member(name), Some(PointerKind::Arrow)) => format!("{text}->{name}"),
-            (Step::Member(name), Some(PointerKind::Raw)) => format!("(*{text}).{name}"),
-            (Step::Member(name), _) => format!("{text}.{name}"),
+            (Step::Member(name) | Step::Inner(name), Some(PointerKind::Arrow)) => format!("{text}->{name}"),
+            (Step::Member(name) | Step::Inner(name), Some(PointerKind::Raw)) => format!("(*{text}).{name}"),
+            (Step::Member(name) | Step::Inner(name), _) => format!("{text}.{name}"),
             (Step::Element(subscript), Some(PointerKind::Arrow | PointerKind::Raw)) => {
                 format!("(*{text}){}", brackets(subscript))
             }
@@ -130,6 +155,30 @@ mod tests {
         check(&[Step::Deref(auto), member("x")], "p.x");
         check(&[Step::Deref(auto), Step::Deref(auto), member("x")], "p.x");
         check(&[Step::Deref(PointerKind::Raw), member("x")], "(*p).x");
+    }
+
+    #[test]
+    fn what_a_library_keeps_to_itself_is_not_written() {
+        let (auto, arrow) = (Step::Deref(PointerKind::Auto), Step::Deref(PointerKind::Arrow));
+        let inner = |name: &str| Step::Inner(name.into());
+        // A `Mutex`, and a member of what it has.
+        let lock = [auto, member("stats"), inner("data")];
+        check(&lock, "p.stats");
+        check(&[&lock[..], &[member("hits")]].concat(), "p.stats.hits");
+        // A map's root, and a node below it.
+        let root = [
+            arrow.clone(),
+            member("rows"),
+            inner("_M_header"),
+            inner("_M_parent"),
+        ];
+        check(&root, "p->rows");
+        check(&[&root[..], &[arrow, inner("_M_left")]].concat(), "p->rows");
+        let all = render_all("p", &root);
+        assert_eq!(all.as_deref(), Some("p->rows._M_header._M_parent"));
+        // An array that is the only member of its type.
+        let element = Step::Element(Subscript::Name("i".into()));
+        check(&[member("slots"), inner("_M_elems"), element], "p.slots[i]");
     }
 
     #[test]

@@ -5,7 +5,6 @@ use super::address::Term;
 use super::memory::{Guard, Lvalue, only_innermost};
 use super::origin::Load;
 use super::parts::Wanted;
-use super::path::Step;
 use super::scope::{InScope, Where};
 use crate::code::InstrIx;
 use crate::values::{Base, Gpr, Value};
@@ -231,7 +230,7 @@ fn is_copy(found: &Lvalue<'_, '_>) -> bool {
 }
 
 fn has_member(found: &Lvalue<'_, '_>) -> bool {
-    found.steps.iter().any(|step| matches!(step, Step::Member(_)))
+    found.steps.iter().any(|step| step.member().is_some())
 }
 
 /// Whether the path begins with a variable that nobody who reads the program's source knows: one whose name C and C++ reserve for

@@ -66,6 +66,17 @@ pub(super) fn is_left_out(whole: Type<'_, '_>, member: &Member, part: Type<'_, '
         && part.size() == whole.size()
 }
 
+/// Whether a library's type keeps this member to itself. C++ reserves names that begin so for what no program writes; of Rust's types the
+/// ranges alone have members that programs name.
+pub(super) fn is_kept_inside(whole: Type<'_, '_>, member: &str) -> bool {
+    let name = whole.name();
+    let of = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    match whole.is_rust() {
+        true => of(&["std::", "core::", "alloc::", "hashbrown::"]) && !of(&["core::ops::range::"]),
+        false => of(&["std::", "__gnu_cxx::"]) && member.starts_with('_'),
+    }
+}
+
 /// How what a pointer of this type points to is written; `None` for what is no pointer.
 pub(super) fn pointer_kind(ty: Type<'_, '_>) -> Option<PointerKind> {
     match ty.stripped().kind() {

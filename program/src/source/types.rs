@@ -93,6 +93,11 @@ impl<'s, 'a> Type<'s, 'a> {
         self.sources.entry(self.id.0)
     }
 
+    /// Whether it is Rust's: what another language calls `core` is its own.
+    pub(crate) fn is_rust(&self) -> bool {
+        self.read().is_some_and(|(unit, _)| unit.is_rust)
+    }
+
     pub(super) fn inner(&self, unit: &Unit<'a>, entry: &Entry<'a>) -> Option<Self> {
         let die = self
             .sources

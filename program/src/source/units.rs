@@ -115,6 +115,7 @@ pub(super) struct Unit<'a> {
     pub line_offset: Option<DebugLineOffset>,
     pub dwo_name: Option<Value<'a>>,
     pub is_c: bool,
+    pub is_rust: bool,
     pub lines: OnceLock<LineTable<'a>>,
     pub index: OnceLock<UnitIndex>,
     pub globals: OnceLock<Globals<'a>>,
@@ -154,7 +155,7 @@ impl<'a> Unit<'a> {
         let root = unit.entry(header.root_offset())?;
         let mut line_offset = None;
         let mut dwo_name = None;
-        let mut is_c = false;
+        let (mut is_c, mut is_rust) = (false, false);
         // Bases first: the other attributes may be indices that need them.
         for attr in root.attrs() {
             match (attr.name(), attr.value()) {
@@ -167,7 +168,9 @@ impl<'a> Unit<'a> {
                     unit.dwo_id = unit.dwo_id.or(Some(id))
                 }
                 (gimli::DW_AT_GNU_dwo_name | gimli::DW_AT_dwo_name, value) => dwo_name = Some(value),
-                (_, AttributeValue::Language(language)) => is_c = is_plain_c(language),
+                (_, AttributeValue::Language(language)) => {
+                    (is_c, is_rust) = (is_plain_c(language), language == gimli::DW_LANG_Rust);
+                }
                 _ => {}
             }
         }
@@ -187,6 +190,7 @@ impl<'a> Unit<'a> {
             line_offset,
             dwo_name,
             is_c,
+            is_rust,
             lines: OnceLock::new(),
             index: OnceLock::new(),
             globals: OnceLock::new(),

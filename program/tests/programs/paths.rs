@@ -72,7 +72,7 @@ pub fn through(queue: &Arc<Queue>, nodes: &Vec<Node>) -> u64 {
 #[inline(never)]
 pub fn locked(stats: &Mutex<Stats>) {
     let mut guard = stats.lock().unwrap(); // = | guard
-    guard.misses = 7; // = guard.misses | stats.data.misses
+    guard.misses = 7; // = guard.misses | stats.misses
 } // = | guard
 
 fn main() {

@@ -192,10 +192,9 @@ fn introducing_class(module: &Module<'_>, entry: LinkAddr) -> Option<Arc<str>> {
 fn points_in(view: &FunctionView<'_, '_>, ix: InstrIx, part: &LinkRange) -> Vec<(LinkAddr, Option<Holder>)> {
     let stored = stores(view, |value| part.contains(&value)).into_iter();
     let stored = stored.map(|stored| {
-        let member = stored.name.and_then(|name| match name.steps.last() {
-            Some(Step::Member(member)) => class_of(member),
-            _ => None,
-        });
+        let member = stored
+            .name
+            .and_then(|name| class_of(name.steps.last()?.member()?));
         (stored.value, member.map(Holder::Virtual))
     });
     let named = named_address(view, ix).filter(|addr| part.contains(addr));
@@ -212,9 +211,10 @@ fn holder_of_static(view: &FunctionView<'_, '_>, ix: InstrIx, slot: LinkAddr) ->
 
 /// What the source calls a pointer to a function.
 fn holder_of(name: &AccessName) -> Holder {
-    match name.steps.as_slice() {
-        [.., Step::Member(member)] => Holder::Member(Arc::clone(member)),
-        [.., Step::Member(member), _] => class_of(member).map_or(Holder::Plain, Holder::Virtual),
+    let mut steps = name.steps.iter().rev().map(Step::member);
+    match (steps.next().flatten(), steps.next().flatten()) {
+        (Some(member), _) => Holder::Member(Arc::clone(member)),
+        (None, Some(member)) => class_of(member).map_or(Holder::Plain, Holder::Virtual),
         _ => Holder::Plain,
     }
 }
