@@ -8,7 +8,8 @@ use program::naming::{AccessName, Namer, RootKind, Step};
 use program::values::{Base, Gpr, State, Value, Values};
 use program::{Attribution, Module, Pc, Program, StatementKey};
 
-use crate::report::Position;
+use super::condition::Condition;
+use crate::report::{Kind, Position};
 use crate::resolve::Failure;
 
 /// A variable by a name that is the same in every run and wherever it is used.
@@ -40,7 +41,8 @@ impl Variable {
 }
 
 /// What the address of the failing access was loaded from; of a failing call, what it was passed, or, if it led nowhere, the table
-/// that it took its target from: such a table is filled in at once, and each of its functions may be the first to be missed.
+/// that it took its target from: such a table is filled in at once, and each of its functions may be the first to be missed. Of an
+/// assertion, what it asked for.
 pub(super) fn variables(failure: &Failure, program: &Program<'_>) -> BTreeSet<Variable> {
     let thread = failure.threads.get(failure.failing);
     let frame = thread
@@ -67,6 +69,18 @@ pub(super) fn variables(failure: &Failure, program: &Program<'_>) -> BTreeSet<Va
             values: &values,
             pc,
         };
+        if matches!(failure.kind, Kind::Assertion | Kind::Abort) && frame.position == Position::Return {
+            let condition = Condition {
+                flow: &flow,
+                values: &values,
+                before: &|at| values.before(&flow, at, &constants),
+            };
+            let loads = condition.of_call(at);
+            if !loads.is_empty() {
+                let asked_for = loads.into_iter().filter_map(|load| failing.name(load));
+                return Some(asked_for.filter_map(|name| failing.variable(&name)).collect());
+            }
+        }
         if frame.position == Position::Return && led_nowhere(failure) {
             return Some(failing.called(&state, at).into_iter().collect());
         }

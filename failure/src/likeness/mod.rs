@@ -4,9 +4,9 @@
 //! several signatures. Two failures are alike if they have the same signature, or else if
 //!
 //! - both are crashes of one kind over the same variable (what the address of the failing access, or an argument of the failing
-//!   call, was loaded from: a global, or the same member of the same structure, or a parameter of one function), and, unless it is a
-//!   global, both failed in the code of one function, or some function of the program below the one that the thread began with was on
-//!   both stacks;
+//!   call, was loaded from, or what a failed assertion asked for: a global, or the same member of the same structure, or a parameter
+//!   of one function), and, unless it is a global, both failed in the code of one function, or some function of the program below the
+//!   one that the thread began with was on both stacks;
 //! - both are hangs, and the threads that are to blame wait in places of which one set contains the other: whoever comes to
 //!   a deadlock later waits too; of threads that go round, a function of one is on the other's stack.
 //!
@@ -14,6 +14,7 @@
 //! in the same function over another variable.
 
 mod about;
+mod condition;
 
 use std::collections::BTreeSet;
 
