@@ -14,8 +14,11 @@ use program::values::{Base, Gpr, Value};
 use program::{FunctionRef, Program};
 
 use super::locks;
+use super::summary::Summary;
 use crate::view::FunctionView;
 
+/// What a register watches.
+const WORD: u32 = 8;
 /// Instructions of a library function that is looked into.
 const MOST_INSTRUCTIONS: usize = 600;
 /// Library functions inside one another: `Mutex::lock` is four of them deep, `unique_ptr::operator->` seven.
@@ -104,6 +107,8 @@ impl<'p, 'a> Library<'p, 'a> {
                     lock: true,
                 }])
             }
+            // The program's own copies are its own accesses, and what they copy is data more often than state.
+            Some(Target::Import(_)) if depth < DEEPEST => copied(view, call).unwrap_or_default().into(),
             _ => Rc::new([]),
         }
     }
@@ -236,6 +241,33 @@ impl<'p, 'a> Library<'p, 'a> {
         let first = results.next()??;
         results.all(|other| other == Some(first)).then_some(first)
     }
+}
+
+/// The beginnings of what is copied, if a call copies so many bytes: `Option::take` moves its content out so. What tells whether there is
+/// any, compilers put first.
+fn copied(view: &FunctionView<'_, '_>, call: InstrIx) -> Option<Vec<Passed>> {
+    let Some(Target::Import(import)) = view.call_target(call) else {
+        return None;
+    };
+    let symbol = view.module().elf().import_name(import);
+    symbol.filter(|symbol| Summary::copies(symbol))?;
+    let Value::Const(bytes) = view.state_before(call)?.get(Gpr::RDX) else {
+        return None;
+    };
+    let piece = |argument, kind| Passed {
+        argument,
+        offset: 0,
+        width: u32::try_from(bytes.min(u64::from(WORD))).unwrap_or(WORD),
+        kind,
+        lock: false,
+    };
+    let both = [(Gpr::RDI, AccessKind::Write), (Gpr::RSI, AccessKind::Read)];
+    Some(
+        both.into_iter()
+            .filter(|_| bytes > 0)
+            .map(|(argument, kind)| piece(argument, kind))
+            .collect(),
+    )
 }
 
 /// The argument that a value is, and what was added to it.

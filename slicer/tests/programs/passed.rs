@@ -39,7 +39,9 @@ static COUNT: Mutex<u64> = Mutex::new(0);
 fn set() { STAGE.store(1, Ordering::Relaxed); }
 #[inline(never)]
 fn add() { *COUNT.lock().unwrap() += 1; }
-fn main() { set(); add(); }
+#[inline(never)]
+fn take(page: &mut Option<[String; 3]>) -> usize { page.take().map_or(0, |names| names.len()) }
+fn main() { set(); add(); std::process::exit(take(&mut None) as i32); }
 "#;
 
 /// What the calls of a function access behind their arguments, and how that is watched.
@@ -112,6 +114,20 @@ fn an_atomic_is_read_and_written_behind_the_first_argument() {
         };
         assert_eq!(site.early, Some(entered), "{of}");
     }
+}
+
+#[test]
+fn what_a_library_function_copies_out_is_read_and_written() {
+    let found = passed("taken", Language::Rust, RUST, "taken::take", false);
+    let content = found
+        .iter()
+        .filter(|(passed, _)| passed.kind == AccessKind::ReadWrite);
+    let content: Vec<_> = content.collect();
+    let [(passed, Some(site))] = content[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!((passed.offset, passed.width), (0, 8));
+    assert_eq!(site.kind, AccessKind::ReadWrite);
 }
 
 #[test]
