@@ -509,6 +509,24 @@ fn what_a_script_becomes_is_found_again_in_the_next_run() {
 }
 
 #[test]
+fn what_a_script_becomes_is_known_when_it_ends_by_itself() {
+    let program = Program::new(&["-O2"]);
+    let run = |fail_on| {
+        let text = format!("exec {} exit", program.exe.display());
+        program.run_as(script(&text), fail_on, |options| options.child_crashes = true)
+    };
+    let outcome = run("exit!=0");
+    assert_eq!(outcome.verdict(), Verdict::Failed);
+    assert_eq!(
+        outcome.subject.unwrap().executable,
+        program.exe.canonicalize().unwrap()
+    );
+    let outcome = run("exit=4");
+    assert_eq!(outcome.verdict(), Verdict::Succeeded);
+    assert_eq!(outcome.subject, None);
+}
+
+#[test]
 fn what_a_script_ends_did_not_fail() {
     let program = Program::new(&["-O2"]);
     let exe = program.exe.display();

@@ -157,6 +157,8 @@ impl Follow<'_, '_, '_> {
         if !ends_the_process {
             return;
         }
+        // A script that ends with another program's run is that program when it ends.
+        self.subject = self.processes.find_other(stop.pid, self.launched);
         let caught = self.caught.take().filter(|caught| caught.tid == stop.tid);
         let info = caught.as_ref().map(|caught| &caught.info);
         let report = |info| stacks::of_one(&self.tracer, stop.pid, stop.tid, info, self.options).ok();

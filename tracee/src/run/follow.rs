@@ -103,6 +103,7 @@ pub fn run(
     let unstoppable = evidence.unstoppable;
     let failed = verdict::failure(evidence, ended, &out, &err, options);
     let failed_at_ns = failed.as_ref().and_then(|failed| failed.at_ns);
+    let subject = subject.filter(|_| failed.is_some());
     Ok(Outcome {
         ended,
         failure: failed.map(|failed| Box::new(failed.report)),

@@ -209,6 +209,8 @@ impl Follow<'_, '_, '_> {
             report.message = None;
             self.each_tracker(|tracker, tracer| tracker.panicking(tracer, &report))?;
             self.tracer.resume_interrupted()?;
+            // The others may go on for ever, and the process be killed.
+            self.subject = self.processes.find_other(stop.pid, self.launched);
             self.evidence.panicked = Some(Panicked {
                 untold: Some(stop.tid),
                 time_ns: hit.time_ns,
