@@ -120,6 +120,7 @@ async fn bug(store: &dyn Store, id: &str, program: &str, signature: &str) {
         report: "{}".into(),
         runs: 1,
         seen: FailureSeen {
+            counted_for: None,
             id: "f".to_owned(),
             host: HOSTILE.to_owned(),
             at: now,

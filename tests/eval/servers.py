@@ -28,10 +28,10 @@ def said(failsketch, server, *words):
 
 
 def first_bug(failsketch, server):
-    """The bug's id, how it stands, and how many runs were tracked. Of several the one with most runs."""
+    """The bug's id, how it stands, and how many runs were tracked. Of several the one that failed most often."""
     lines = [line.split() for line in said(failsketch, server, "bugs").splitlines() if line[:1].strip()]
-    bugs = [(line[0], line[1], int(line[4])) for line in lines if len(line) > 4 and line[4].isdigit()]
-    return max(bugs, key=lambda bug: bug[2], default=(None, "", 0))
+    bugs = [(line[0], line[1], int(line[4]), int(line[2])) for line in lines if len(line) > 4 and line[4].isdigit()]
+    return max(bugs, key=lambda bug: bug[3], default=(None, "", 0, 0))[:3]
 
 
 def agents(failsketch, subject, servers, count, folder):

@@ -14,6 +14,7 @@ use tracee::process::ExitWatch;
 use crate::args::{FleetArgs, Format};
 use crate::form;
 use crate::people::{self, People};
+use crate::run::MUCH_MORE_OFTEN;
 
 /// How often the server is asked how far it is.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(300);
@@ -78,7 +79,15 @@ fn start(args: &FleetArgs, access: &Access, folder: &std::path::Path, number: u1
     command.spawn().context("cannot start an agent")
 }
 
-/// Waits until the first bug is explained; gives it, or what there is of it when the time is over.
+/// The bug that is waited for: the first that was seen, unless another is seen so much more often that one machine would look into that.
+fn foremost(mut bugs: Vec<Bug>) -> Option<Bug> {
+    bugs.sort_by_key(|bug| bug.first_seen);
+    let often = MUCH_MORE_OFTEN * bugs.first()?.failures;
+    let rather = bugs.iter().position(|bug| bug.failures >= often).unwrap_or(0);
+    Some(bugs.swap_remove(rather))
+}
+
+/// Waits until that bug is explained; gives it, or what there is of it when the time is over.
 async fn wait(people: &mut People, until: Instant, agents: &mut [Child]) -> Result<Option<Bug>> {
     let mut shown = None;
     loop {
@@ -86,12 +95,7 @@ async fn wait(people: &mut People, until: Instant, agents: &mut [Child]) -> Resu
             .list_bugs(ListBugsRequest::default())
             .await
             .map_err(people::said)?;
-        // The first that was seen.
-        let bug = listed
-            .into_inner()
-            .bugs
-            .into_iter()
-            .min_by_key(|bug| bug.first_seen);
+        let bug = foremost(listed.into_inner().bugs);
         if let Some(bug) = &bug {
             if shown.as_ref() != Some(bug) {
                 eprintln!(

@@ -46,7 +46,7 @@ const UNSTOPPABLE: &str = "threads block the signals that would stop them";
 
 /// How many times as often as the failure that is looked into another has to come, to be looked into instead. A bug that
 /// damages data is noticed now here and now there, and where it is noticed most is where it is explained soonest.
-const MUCH_MORE_OFTEN: u64 = 3;
+pub const MUCH_MORE_OFTEN: u64 = 3;
 
 impl Inquire<'_> {
     /// Tracks runs until the sketch is stable, or there is a reason to stop; or, if it `may_turn`, until another failure

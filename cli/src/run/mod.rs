@@ -38,6 +38,7 @@ use search::Searched;
 use series::{Common, Series};
 
 pub use diagnose::run as diagnose;
+pub use inquire::MUCH_MORE_OFTEN;
 
 /// No failure occurred.
 const NO_FAILURE: u8 = 3;

@@ -19,7 +19,7 @@ use super::course::{Belief, Course};
 use super::growth::Growth;
 use super::{DeskError, Means, Planned, Shelf};
 use crate::json;
-use crate::store::model::{BugId, CaseRow, Derived, FailureSeen, State, StoredRun};
+use crate::store::model::{BugId, Case, CaseRow, Derived, FailureSeen, State, StoredRun};
 use crate::store::objects::ObjectError;
 use crate::store::{Body, StoreError};
 
@@ -159,7 +159,7 @@ impl<'p, 'a> Held<'p, 'a> {
                     continue;
                 }
                 match record(&run, shelf)? {
-                    Some(record) => self.take(record, run, &mut new),
+                    Some(record) => self.take(record, run, &row.case, &mut new),
                     None => self.unread += 1,
                 }
             }
@@ -181,7 +181,7 @@ impl<'p, 'a> Held<'p, 'a> {
         Ok(())
     }
 
-    fn take(&mut self, mut record: RunRecord, run: StoredRun, new: &mut New) {
+    fn take(&mut self, mut record: RunRecord, run: StoredRun, case: &Case, new: &mut New) {
         // The plan is made again as it was, so that what a run joined is joined again.
         self.inquiry.assignment(record.number);
         // From here on it goes by its place in the log: servers give numbers of plans out apart from one another.
@@ -198,6 +198,7 @@ impl<'p, 'a> Held<'p, 'a> {
                 id: run.id,
                 host: run.host,
                 at: run.at,
+                counted_for: Some(case.clone()),
             };
             new.others.push((*report, seen));
         }

@@ -101,6 +101,7 @@ impl Agents for AgentsService {
             id: format!("{}/{}", said.host, said.id),
             host: said.host,
             at: now(),
+            counted_for: None,
         };
         let new = NewCase {
             case: case.clone(),

@@ -112,7 +112,8 @@ pub trait Store: Send + Sync + 'static {
     async fn open(&self, case: NewCase) -> Result<bool, StoreError>;
     /// Counts a failure of a case that is open, once by its id. Says whether it was new.
     async fn failed(&self, case: &Case, seen: FailureSeen) -> Result<bool, StoreError>;
-    /// Stores runs of a case, in one transaction, each once by its id. Those that failed count as failures of the case.
+    /// Stores runs of a case, in one transaction, each once by its id. Those that failed count as failures of the case, until they turn out to
+    /// be of another.
     async fn append(&self, case: &Case, runs: Vec<NewRun>) -> Result<Vec<Appended>, StoreError>;
     /// The next entries of a log after one, in order, at most so many.
     async fn runs_after(&self, case: &Case, seq: u64, most: u32) -> Result<Vec<StoredRun>, StoreError>;

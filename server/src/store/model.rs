@@ -153,6 +153,8 @@ pub struct FailureSeen {
     pub host: String,
     /// When, in seconds since 1970.
     pub at: u64,
+    /// The case whose run it was, if it turned out to be of another: there it counts no more.
+    pub counted_for: Option<Case>,
 }
 
 /// A run to store.

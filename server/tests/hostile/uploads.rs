@@ -192,6 +192,7 @@ async fn large_runs_are_counted_also_those_that_were_there_before() {
         build: program::BuildId(vec![1; 20]),
     };
     let seen = FailureSeen {
+        counted_for: None,
         id: "f".to_owned(),
         host: "host-of-honest".to_owned(),
         at: now(),

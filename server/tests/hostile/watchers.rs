@@ -66,6 +66,7 @@ async fn a_bug_is_widened_so_often() {
         report: "{}".into(),
         runs: 1,
         seen: FailureSeen {
+            counted_for: None,
             id: "f".to_owned(),
             host: "h".to_owned(),
             at: 1000,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use server::store::model::{Appended, Case, NewRun};
+use server::store::model::{Appended, Case, FailureSeen, NewCase, NewRun};
 use server::store::{Body, Store, StoreError};
 
 use crate::place::{Place, case, entries, log, new_case, on_both, opened, run, runs, seen, stored};
@@ -15,6 +15,7 @@ on_both!(
     calls_for_many_cases_do_not_get_mixed_up,
     one_bad_run_does_not_keep_others_out,
     failing_runs_count_as_failures,
+    a_failing_run_counts_for_the_bug_that_it_was_of,
 );
 
 async fn a_run_is_stored_once(place: &Place) {
@@ -253,4 +254,47 @@ async fn failing_runs_count_as_failures(place: &Place) {
     assert_eq!((row.first_seen, row.last_seen, row.last_seq), (900, 2000, 3));
     let missing = store.failed(&crate::place::case("none"), seen("x", 1)).await;
     assert!(matches!(missing, Err(StoreError::Refused(_))));
+}
+
+async fn a_failing_run_counts_for_the_bug_that_it_was_of(place: &Place) {
+    const DAY: u64 = 86_400;
+    let store = place.open().await;
+    let [tracked, other] = ["b", "other"].map(case);
+    assert!(store.open(new_case(&tracked, 1000)).await.expect("opened"));
+    let failing = |id: &str, at: u64| NewRun {
+        failed: true,
+        at,
+        ..run(id)
+    };
+    let runs = vec![
+        failing("own", DAY),
+        failing("x", 3 * DAY),
+        failing("y", 3 * DAY + 1),
+    ];
+    store.append(&tracked, runs).await.expect("runs are stored");
+    let of_another = |id: &str, at| FailureSeen {
+        counted_for: Some(tracked.clone()),
+        ..seen(id, at)
+    };
+    for _ in 0..2 {
+        let new = NewCase {
+            seen: of_another("x", 3 * DAY),
+            ..new_case(&other, 3 * DAY)
+        };
+        store.open(new).await.expect("opened");
+        let found = store.failed(&other, of_another("y", 3 * DAY + 1)).await;
+        found.expect("failures are counted");
+    }
+    let row = async |case: &Case| store.case(case).await.expect("read").expect("there");
+    assert_eq!(row(&other).await.failures, 2, "x and y, each once");
+    let tracked_row = row(&tracked).await;
+    assert_eq!(tracked_row.failures, 2, "opening and its own");
+    let known_to_the_hour = DAY..DAY + 3600;
+    assert!(
+        known_to_the_hour.contains(&tracked_row.last_seen),
+        "{tracked_row:?}"
+    );
+    let hours = store.trend(std::slice::from_ref(&tracked.bug), 0).await;
+    let hours: Vec<_> = hours.expect("read").iter().map(|hour| hour.hour).collect();
+    assert_eq!(hours, [0, 24]);
 }

@@ -94,6 +94,7 @@ pub fn seen(id: &str, at: u64) -> FailureSeen {
         id: id.to_owned(),
         host: "host-1".to_owned(),
         at,
+        counted_for: None,
     }
 }
 

@@ -224,7 +224,7 @@ async fn count_failure(
     case: &Case,
     seen: &FailureSeen,
 ) -> Result<bool, StoreError> {
-    let number = lock(writing, case).await?;
+    let (number, counted) = lock_both(writing, case, seen.counted_for.as_ref()).await?;
     let new =
         sqlx::query("INSERT INTO failures (case_number, id, at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING")
             .bind(number)
@@ -247,7 +247,56 @@ async fn count_failure(
     .await?;
     count_in_trend(writing, number, seen.at / HOUR, 1).await?;
     note_reporter(writing, number, &seen.host).await?;
+    if let Some(counted) = counted {
+        discount(writing, counted, seen.at / HOUR).await?;
+    }
     Ok(true)
+}
+
+/// Takes back a failing run that counted for a case. When the case was last seen to fail is known to the hour from then on.
+async fn discount(writing: &mut Writing<'_>, number: i64, hour: u64) -> Result<(), StoreError> {
+    sqlx::query("UPDATE trend SET failures = failures - 1 WHERE case_number = $1 AND hour = $2")
+        .bind(number)
+        .bind(int(hour))
+        .execute(&mut **writing)
+        .await?;
+    sqlx::query("DELETE FROM trend WHERE case_number = $1 AND failures <= 0")
+        .bind(number)
+        .execute(&mut **writing)
+        .await?;
+    let last: Option<i64> = sqlx::query_scalar("SELECT MAX(hour) FROM trend WHERE case_number = $1")
+        .bind(number)
+        .fetch_one(&mut **writing)
+        .await?;
+    let end = last.map_or(i64::MAX, |hour| (hour + 1) * int(HOUR) - 1);
+    sqlx::query(
+        "UPDATE cases SET failures = failures - 1, \
+         last_seen = CASE WHEN last_seen > $2 THEN $2 ELSE last_seen END WHERE number = $1",
+    )
+    .bind(number)
+    .bind(end)
+    .execute(&mut **writing)
+    .await?;
+    Ok(())
+}
+
+/// The numbers of two cases of which there may be one only, whose rows are ours until the commit. They are taken in an order that all servers
+/// have in common: two that wanted each other's would wait forever.
+async fn lock_both(
+    writing: &mut Writing<'_>,
+    case: &Case,
+    other: Option<&Case>,
+) -> Result<(i64, Option<i64>), StoreError> {
+    let Some(other) = other else {
+        return Ok((lock(writing, case).await?, None));
+    };
+    if case <= other {
+        let number = lock(writing, case).await?;
+        Ok((number, Some(lock(writing, other).await?)))
+    } else {
+        let other = lock(writing, other).await?;
+        Ok((lock(writing, case).await?, Some(other)))
+    }
 }
 
 /// A case's number. Its row is ours until the commit: it cannot be forgotten before.

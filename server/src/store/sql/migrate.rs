@@ -134,6 +134,7 @@ mod tests {
     async fn fill(url: &str) {
         let store = SqlStore::open(url, MIGRATIONS).await.expect("it opens");
         let seen = FailureSeen {
+            counted_for: None,
             id: "f".to_owned(),
             host: "host".to_owned(),
             at: 1,
