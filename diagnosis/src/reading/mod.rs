@@ -6,6 +6,7 @@
 //! - `alike`: which accesses are to the same member
 //! - `catalogue`: numbers for statements, locations and branches, the same for every run
 
+mod aftermath;
 mod alike;
 mod catalogue;
 mod flow;
@@ -169,7 +170,11 @@ pub fn read(
         _ => None,
     };
     if let Some(failed) = failed.filter(|failed| !failed.hang) {
-        leave_out_aftermath(&mut events, failed);
+        let stack = failed
+            .thread
+            .and_then(|thread| threads.threads.get(thread.0 as usize));
+        let stack = stack.map_or(&[][..], |thread| &thread.stack);
+        aftermath::leave_out(&mut events, failed, stack, catalogue.catalogue());
     }
     let gaps = flows.missing.into_iter().map(|(tid, what)| Gap {
         thread: tid.map(|tid| threads.of(tid)),
@@ -273,28 +278,6 @@ fn with_flow(
     keyed.into_iter().map(|(_, event)| event).collect()
 }
 
-/// Leaves out the way that threads took after the failing statement was executed for the last time. A process that aborts tells why
-/// first, and lives for that long: what its threads do then may well be the failure's doing. (A Rust program's threads ask at each lock whether one
-/// of them panics.) What they write stays: the write that came too late may be among it. What others read then nobody failed of.
-fn leave_out_aftermath(events: &mut Vec<Event>, failed: Failed) {
-    let is_failing = |event: &Event| {
-        Some(event.thread) == failed.thread && event.statement == failed.statement && !event.uncertain
-    };
-    let Some(end) = events.iter().rposition(is_failing) else {
-        return;
-    };
-    let mut at = 0;
-    events.retain(|event| {
-        let is_after = at > end;
-        at += 1;
-        let stays = match event.what {
-            What::Access(access) => access.kind.writes() || Some(event.thread) == failed.thread,
-            _ => false,
-        };
-        !is_after || event.uncertain || stays
-    });
-}
-
 /// When a thread's steps were, among its accesses. A trace has the time of branches, and whatever was done on the way to one has its
 /// time: what stands before the statement of an access on that way came before the access.
 fn step_times(steps: &[flow::FlowStep], accesses: &[(u64, StatementId)]) -> Vec<u64> {
@@ -368,75 +351,6 @@ mod tests {
             what: What::Executed,
         };
         of.iter().map(step).collect()
-    }
-
-    #[test]
-    fn the_way_that_threads_took_after_the_failing_statement_is_left_out() {
-        let event = |(thread, statement, uncertain): (u32, u32, bool)| Event {
-            thread: ThreadIx(thread),
-            statement: StatementId(statement),
-            time_ns: None,
-            uncertain,
-            what: What::Executed,
-        };
-        let left = |of: &[(u32, u32, bool)]| {
-            let mut events: Vec<Event> = of.iter().copied().map(event).collect();
-            let failed = Failed {
-                thread: Some(ThreadIx(0)),
-                statement: StatementId(9),
-                instead_of: None,
-                hang: false,
-                polls: false,
-            };
-            leave_out_aftermath(&mut events, failed);
-            let left = events.iter().map(|event| (event.thread.0, event.statement.0));
-            left.collect::<Vec<_>>()
-        };
-        let run = [
-            (0, 9, false),
-            (1, 4, false),
-            (0, 9, false),
-            (1, 5, false),
-            (1, 6, true),
-        ];
-        assert_eq!(left(&run), [(0, 9), (1, 4), (0, 9), (1, 6)]);
-        assert_eq!(left(&run[3..]), [(1, 5), (1, 6)], "nobody saw it fail");
-    }
-
-    /// A counter was counted below zero (9), and the process says so; another thread finds that (4) meanwhile, and writes (5).
-    #[test]
-    fn what_others_read_after_the_failing_statement_is_left_out_and_what_they_wrote_stays() {
-        let event = |(thread, statement, kind): (u32, u32, AccessKind)| Event {
-            thread: ThreadIx(thread),
-            statement: StatementId(statement),
-            time_ns: None,
-            uncertain: false,
-            what: What::Access(Access {
-                location: LocationId(0),
-                addr: 0x1000,
-                kind,
-                value: None,
-                before: None,
-            }),
-        };
-        let of = [
-            (1, 4, AccessKind::Read),
-            (0, 9, AccessKind::ReadWrite),
-            (1, 4, AccessKind::Read),
-            (1, 5, AccessKind::Write),
-            (0, 8, AccessKind::Read),
-        ];
-        let mut events: Vec<Event> = of.into_iter().map(event).collect();
-        let failed = Failed {
-            thread: Some(ThreadIx(0)),
-            statement: StatementId(9),
-            instead_of: None,
-            hang: false,
-            polls: false,
-        };
-        leave_out_aftermath(&mut events, failed);
-        let left = events.iter().map(|event| (event.thread.0, event.statement.0));
-        assert_eq!(left.collect::<Vec<_>>(), [(1, 4), (0, 9), (1, 5), (0, 8)]);
     }
 
     #[test]
