@@ -84,6 +84,9 @@ pub struct Evidence {
     /// The kinds of threads that failed.
     #[serde(default)]
     failed: BTreeSet<Role>,
+    /// A failing run was over when it failed; one that hangs goes on in the other threads.
+    #[serde(default)]
+    dies: bool,
     /// Failing runs of which it is known who waits for whom.
     told: u64,
     /// Where what threads wait for was got, and in how many failing runs.
@@ -177,6 +180,12 @@ struct Held {
     instead: bool,
     /// Events after it, summed over the failing runs with it.
     events_after: u64,
+    /// Of these runs, the ones in which it ended with what the failing thread met.
+    #[serde(default)]
+    by_failing: u64,
+    /// Those in which the failing thread wrote, and another one met that.
+    #[serde(default)]
+    harmless: u64,
     /// Some of the runs with it.
     #[serde(default)]
     latest: Latest,
@@ -228,6 +237,7 @@ impl Evidence {
                 .thread
                 .and_then(|thread| run.threads.get(thread.0 as usize));
             self.failed.extend(thread.map(|thread| thread.role.clone()));
+            self.dies |= !failed.hang;
         } else {
             self.succeeded.extend(observation.preceded.iter().cloned());
             self.followed.extend(observation.followed.iter().cloned());
@@ -266,7 +276,7 @@ impl Evidence {
         for missed in &open.missed {
             self.missed.entry(missed.clone()).or_default().add(failed);
         }
-        for (predictor, events_after) in observation.held {
+        for (predictor, end) in observation.held {
             if !self.takes(&predictor) {
                 continue;
             }
@@ -285,7 +295,9 @@ impl Evidence {
                 held.with_late.add(failed);
             }
             if failed {
-                held.events_after += events_after;
+                held.events_after += end.events_after;
+                held.by_failing += u64::from(end.by_failing);
+                held.harmless += u64::from(end.harmless);
             }
         }
         let unknown = observation.unknown.into_iter().filter(|_| complete);
@@ -508,6 +520,20 @@ impl Evidence {
         (held.events_after, held.with.failing.max(1))
     }
 
+    /// Whether a predictor did not end with what the failing thread met, in most of the failing runs with it.
+    #[must_use]
+    pub(crate) fn ends_elsewhere(&self, predictor: &Predictor) -> bool {
+        let held = self.held.get(&*predictor.in_one_run());
+        held.is_some_and(|held| held.by_failing * 2 < held.with.failing)
+    }
+
+    /// Whether a predictor shows what became of another thread than the failing one, in most of the failing runs with it.
+    #[must_use]
+    pub(crate) fn is_harmless(&self, predictor: &Predictor) -> bool {
+        let held = self.held.get(&*predictor.in_one_run());
+        held.is_some_and(|held| held.harmless * 2 > held.with.failing)
+    }
+
     /// Whether a successful run had `first` before another thread's `second`, at one address.
     #[must_use]
     pub fn succeeded_with(&self, location: LocationId, first: &Actor, second: &Actor) -> bool {
@@ -563,6 +589,18 @@ impl Evidence {
     pub(crate) fn is_written_by(&self, location: LocationId, statement: StatementId) -> bool {
         let mut places = self.wrote.keys();
         places.any(|(at, writer)| *at == location && writer.statement == statement)
+    }
+
+    /// Whether failing runs are over when they fail.
+    #[must_use]
+    pub(crate) fn dies(&self) -> bool {
+        self.dies
+    }
+
+    /// Whether threads of a kind were in the middle of what they did when another one failed: what they did last tells how far they were.
+    #[must_use]
+    pub(crate) fn was_interrupted(&self, role: &Role) -> bool {
+        self.dies && !self.failed.is_empty() && !self.failed_in(role)
     }
 
     /// Whether a thread of this kind failed.

@@ -16,8 +16,8 @@ const ORDERED: usize = 64;
 /// What a run says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observation {
-    /// The predictors that held, each with the number of events that came after the last access of its last instance.
-    pub held: BTreeMap<Predictor, u64>,
+    /// The predictors that held, each with how its last instance ended.
+    pub held: BTreeMap<Predictor, End>,
     /// Of these, the ones that would have if the run had failed where others did.
     pub instead: BTreeSet<Predictor>,
     /// Predictors of which it is not known whether they held: the order of events that they depend on is uncertain.
@@ -44,6 +44,18 @@ pub struct Observation {
     pub followed: BTreeSet<(Place, Option<StatementId>)>,
     /// What it says of deadlocks, if it hangs.
     pub(crate) told: Told,
+}
+
+/// How a predictor's instance ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// How many events came after its last access.
+    pub events_after: u64,
+    /// It ended with what the failing thread met, or came too early for: a read that comes between another thread's writes, or the writes
+    /// around somebody's read, say that less than the rest.
+    pub by_failing: bool,
+    /// The failing thread wrote, and another one met that: it shows what became of the other one.
+    pub harmless: bool,
 }
 
 /// A location, another thread's access, and the one after it.
@@ -103,19 +115,75 @@ pub struct Preceded {
     pub second: Actor,
 }
 
+/// Events of a predictor's instance.
+#[derive(Clone, Copy)]
+struct Instance {
+    /// The last one.
+    last: usize,
+    /// The one by which the pattern gets in somebody's way.
+    telling: Option<usize>,
+    /// The write by one thread and the read of it by another one that it is about.
+    met: Option<(usize, usize)>,
+}
+
+impl Instance {
+    fn of(predictor: &Predictor<u16>, events: &[usize]) -> Self {
+        let last = events.iter().copied().max();
+        let telling = match predictor {
+            Predictor::Atomicity {
+                pattern: AtomicityPattern::Wrw,
+                ..
+            } => None,
+            Predictor::Order {
+                pattern: OrderPattern::Rw,
+                ..
+            } => events.first().copied(),
+            _ => last,
+        };
+        let met = match (predictor, events) {
+            (
+                Predictor::Order {
+                    pattern: OrderPattern::Wr,
+                    ..
+                },
+                [write, read],
+            )
+            | (
+                Predictor::Atomicity {
+                    pattern: AtomicityPattern::Wrw,
+                    ..
+                },
+                [write, read, _],
+            )
+            | (
+                Predictor::Atomicity {
+                    pattern: AtomicityPattern::Rwr | AtomicityPattern::Wwr,
+                    ..
+                },
+                [_, write, read],
+            ) => Some((*write, *read)),
+            _ => None,
+        };
+        let last = last.unwrap_or(0);
+        Self { last, telling, met }
+    }
+}
+
 #[derive(Default)]
 struct Collector {
-    held: HashMap<Predictor<u16>, usize>,
-    instead: HashMap<Predictor<u16>, usize>,
+    held: HashMap<Predictor<u16>, Instance>,
+    instead: HashMap<Predictor<u16>, Instance>,
     unknown: HashMap<Predictor<u16>, ()>,
 }
 
 impl Found for Collector {
     fn found(&mut self, predictor: Predictor<u16>, events: &[usize], certain: bool) {
-        let event = events.iter().copied().max().unwrap_or(0);
         if certain {
-            let last = self.held.entry(predictor).or_insert(event);
-            *last = (*last).max(event);
+            let instance = Instance::of(&predictor, events);
+            let known = self.held.entry(predictor).or_insert(instance);
+            if known.last < instance.last {
+                *known = instance;
+            }
         } else {
             self.unknown.insert(predictor, ());
         }
@@ -123,8 +191,8 @@ impl Found for Collector {
 
     fn instead(&mut self, predictor: Predictor<u16>, events: &[usize], certain: bool) {
         if certain {
-            let event = events.iter().copied().max().unwrap_or(0);
-            self.instead.insert(predictor, event);
+            let instance = Instance::of(&predictor, events);
+            self.instead.insert(predictor, instance);
         }
     }
 }
@@ -260,15 +328,22 @@ pub fn observe(catalogue: &Catalogue, run: &Run) -> Observation {
     look(catalogue, run, &roles, &touches, &wandering, &mut collector);
     let name = |role: &u16| roles.name(*role);
 
-    let after = |event: usize| run.events.len().saturating_sub(1 + event) as u64;
+    let failing = run.failed.as_ref().and_then(|failed| failed.thread);
+    let is_failing =
+        |event: usize| failing.is_some() && run.events.get(event).map(|event| event.thread) == failing;
+    let end = |Instance { last, telling, met }: Instance| End {
+        events_after: run.events.len().saturating_sub(1 + last) as u64,
+        by_failing: telling.is_some_and(is_failing),
+        harmless: met.is_some_and(|(write, read)| is_failing(write) && !is_failing(read)),
+    };
     let mut observation = Observation::default();
-    for (predictor, event) in collector.held {
-        observation.held.insert(predictor.map_roles(name), after(event));
+    for (predictor, instance) in collector.held {
+        observation.held.insert(predictor.map_roles(name), end(instance));
     }
-    for (predictor, event) in collector.instead {
+    for (predictor, instance) in collector.instead {
         let predictor = predictor.map_roles(name);
         if !observation.held.contains_key(&predictor) {
-            observation.held.insert(predictor.clone(), after(event));
+            observation.held.insert(predictor.clone(), end(instance));
             observation.instead.insert(predictor);
         }
     }

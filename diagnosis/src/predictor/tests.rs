@@ -230,10 +230,10 @@ proptest! {
     #[test]
     fn what_held_is_found_again(list in accesses()) {
         let run = run_of(&list);
-        for (predictor, after) in observe(&catalogue(), &run).held {
+        for (predictor, end) in observe(&catalogue(), &run).held {
             let events = locate(&catalogue(), &run, &predictor).unwrap();
             let last = events.iter().max().unwrap();
-            prop_assert_eq!((run.events.len() - 1 - last) as u64, after, "{:?}", predictor);
+            prop_assert_eq!((run.events.len() - 1 - last) as u64, end.events_after, "{:?}", predictor);
         }
     }
 }

@@ -112,6 +112,7 @@ impl<'a> Judge<'a> {
                     .accesses()
                     .last()
                     .is_none_or(|(actor, ..)| actor.statement != self.failing),
+                ends_elsewhere: self.evidence.ends_elsewhere(predictor),
                 events_after: self.evidence.events_after(predictor),
             },
         })
@@ -208,6 +209,7 @@ impl<'a> Judge<'a> {
                 false
             }
             Predictor::Branch { .. } | Predictor::Value { .. } => false,
+            _ if self.evidence.is_harmless(predictor) => false,
             Predictor::Unwritten { .. } | Predictor::Unfinished { .. } => true,
             // Why the last one waits may be another story.
             Predictor::Deadlock { ending, .. } => *ending != Ending::Elsewhere,
@@ -275,7 +277,7 @@ impl<'a> Judge<'a> {
         expected_writes(self.evidence, location, read)
     }
 
-    /// Rule 4.
+    /// Rule 5.
     fn shows_in_values(&self, predictor: &Predictor, counts: &Counts) -> Showing {
         let accesses = predictor.accesses();
         let Some((actor, Some(location), _)) = accesses.last() else {
@@ -362,5 +364,39 @@ mod tests {
         let pair = (lab.line(78), lab.line(66));
         lab.catalogue.guards.insert(pair);
         assert_eq!(best(&mut lab), "RWR 78 120 66");
+    }
+
+    /// Two workers set one variable (125) before they read it back (105); the one that reads what the other set fails, and the other goes on.
+    #[test]
+    fn who_met_the_change_failed_and_not_who_made_it() {
+        let mut lab = Lab::new(&[('a', "work"), ('b', "work")], &[("tenant", Shape::Signed)]);
+        let mut runs = vec![lab.success("a:W125=1 a:R105=1 b:W125=2 b:R105=2"); 4];
+        runs.extend(vec![
+            lab.failure("a:W125=1 b:W125=2 a:R105=2 b:W125=3", 'a', &[94]);
+            4
+        ]);
+        let (_, ranked) = lab.rank(&runs);
+        assert_eq!(lab.describe(&ranked[0]), "WWR 125 125 105");
+    }
+
+    /// A page is set (38) and taken (43) by a thread that fails if another one has cleared it (57) between, which looks at it first (54).
+    #[test]
+    fn what_another_thread_read_is_no_explanation() {
+        let mut lab = Lab::new(
+            &[('n', "navigate"), ('k', "keys")],
+            &[("pending", Shape::Pointer)],
+        );
+        let mut runs = vec![lab.success("k:R54=0 n:W38=22 n:R43=22 n:W43=0"); 3];
+        runs.extend(vec![lab.success("n:W38=22 n:R43=22 n:W43=0 k:R54=0"); 3]);
+        runs.extend(vec![
+            lab.failure(
+                "n:W38=22 k:R54=22 k:W57=0 n:R43=0 n:W43=0",
+                'n',
+                &[44]
+            );
+            4
+        ]);
+        let (_, ranked) = lab.rank(&runs);
+        assert_eq!(lab.describe(&ranked[0]), "WWR 38 57 43");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Class, Ranked, TELLING};
 use crate::evidence::Evidence;
-use crate::predictor::{Actor, Predictor, Test};
+use crate::predictor::{Actor, Predictor, Test, When};
 use crate::run::LocationId;
 use crate::statistics::Counts;
 
@@ -13,6 +13,7 @@ const NEARLY_ALL: u32 = 90;
 
 /// Leaves out what follows from better predictors, or says too little beside them.
 pub(super) fn leave_out(ranked: &mut Vec<Ranked>, evidence: &Evidence) {
+    ranked.retain(|ranked| !is_of_interruption(&ranked.predictor, evidence));
     // That it failed is no reason, however badly the reasons do that there are.
     let is_reason = |ranked: &Ranked| ranked.explains && ranked.counts.separate() && ranked.counts.convince();
     if ranked.iter().any(|ranked| ranked.tells() || is_reason(ranked)) {
@@ -82,6 +83,28 @@ pub(super) fn leave_out(ranked: &mut Vec<Ranked>, evidence: &Evidence) {
     {
         ranked.retain(|ranked| ranked.explains || ranked.counts.convince());
     }
+}
+
+/// Whether a predictor tells how far a process was that died: what a thread met last that did not fail itself, or what the failing one met
+/// last, and most successful runs met, too, before they went on.
+fn is_of_interruption(predictor: &Predictor, evidence: &Evidence) -> bool {
+    let Predictor::Value {
+        at,
+        location,
+        test,
+        when: When::Last,
+    } = predictor
+    else {
+        return false;
+    };
+    let ever = evidence.counts(&Predictor::Value {
+        at: at.clone(),
+        location: *location,
+        test: *test,
+        when: When::Ever,
+    });
+    let harmless = ever.successful_with * 2 >= ever.successful && ever.successful > 0;
+    evidence.was_interrupted(&at.role) || evidence.dies() && harmless
 }
 
 fn is_not_zero(ranked: &Ranked) -> bool {
@@ -180,5 +203,26 @@ mod tests {
         runs.extend(vec![lab.failure(&failing, 'b', &[94]); 4]);
         let (_, ranked) = lab.rank(&runs);
         assert_eq!(lab.describe(&ranked[0]), "RWW 86 92 92");
+    }
+
+    #[test]
+    fn how_far_another_thread_was_when_one_died_is_no_reason() {
+        let mut lab = Lab::new(&[('a', "follow"), ('b', "draw")], &[("left", Shape::Signed)]);
+        let mut runs = vec![lab.success("a:R31=0 a:R31=5"); 4];
+        runs.extend(vec![lab.failure("a:R31=0", 'b', &[94]); 4]);
+        let (_, ranked) = lab.rank(&runs);
+        assert!(
+            !ranked.iter().any(|ranked| ranked.counts.separate()),
+            "{ranked:?}"
+        );
+        // Nor what the one that died met last, if others met it and went on.
+        let separates = |lab: &mut Lab, success: &str, failure: &str| {
+            let mut runs = vec![lab.success(success); 4];
+            runs.extend(vec![lab.failure(failure, 'b', &[94]); 4]);
+            let (_, ranked) = lab.rank(&runs);
+            ranked.iter().any(|ranked| ranked.counts.separate())
+        };
+        assert!(!separates(&mut lab, "b:R31=0 b:R31=5", "b:R31=0"));
+        assert!(separates(&mut lab, "b:R31=5", "b:R31=5 b:R31=0"));
     }
 }

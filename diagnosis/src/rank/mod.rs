@@ -17,14 +17,17 @@
 //!    For an atomicity predictor it is *both* serial ones, the other thread's access before the pair and after it. If
 //!    only one of them succeeds, the pair does not matter but the order does, and the order predictor that it contains
 //!    is the explanation: a queue that is destroyed between two uses must not be destroyed before any use.
+//!    What another thread than the failing one read of the failing one's writes explains nothing: what the other one then did may.
 //!    Where the other thread's write comes before a pair that begins with a read, the read must have returned it.
 //!    That a thread saw half of a change (`WRR`) explains the failure if successful runs saw the whole.
 //! 2. *Threads over values and branches.* A value and a branch tell what a thread did with what it got.
 //! 3. *The longer pattern over the shorter one.*
-//! 4. *One that shows in the values over one that does not:* its last read returned a value that separates the runs as
+//! 4. *What the failing thread met over what others did:* of threads of one kind that get in each other's way, the one that met the other's
+//!    change failed.
+//! 5. *One that shows in the values over one that does not:* its last read returned a value that separates the runs as
 //!    well as it does itself. Of two fields that were cleared too early, the one whose null was followed counts: a pointer
 //!    before a number.
-//! 5. *Nearer to the failure,* by the events after it in the failing runs with it.
+//! 6. *Nearer to the failure,* by the events after it in the failing runs with it.
 //!
 //! Among values and branches alone (a sequential bug), rule 1 reads: what only restates the failure comes last. That a
 //! thread took the branch to the failing statement, or that the failing statement met a null, follows from the failure
@@ -116,6 +119,8 @@ struct Standing {
     /// Longer is better.
     length: usize,
     shows_in_values: Showing,
+    /// It does not end with what the failing thread met.
+    ends_elsewhere: bool,
     /// It does not end with an access of the failing statement.
     before_the_failure: bool,
     /// Events after it in the failing runs with it: their sum, and how many runs.
@@ -163,6 +168,7 @@ impl Standing {
         self.class
             .cmp(&other.class)
             .then(other.length.cmp(&self.length))
+            .then(self.ends_elsewhere.cmp(&other.ends_elsewhere))
             .then(other.shows_in_values.cmp(&self.shows_in_values))
             .then(self.before_the_failure.cmp(&other.before_the_failure))
             .then(near(self.events_after, other.events_after))
