@@ -14,7 +14,7 @@ use program::{Pc, Program};
 use slicer::slice::Criterion;
 
 use crate::adapt::{Adapt, Ended, Next, Part, Stop};
-use crate::assemble::{Subject, assemble, representative};
+use crate::assemble::{Subject, assemble, claimed, forgettable, representative};
 use crate::evidence::Evidence;
 use crate::predictor::Predictor;
 use crate::predictor::extract::locate;
@@ -489,7 +489,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             self.tracking.read_ahead(AHEAD, &mut self.catalogue);
             self.failing_runs.push(run);
             if self.failing_runs.len() > MOST_KEPT {
-                self.failing_runs.remove(0);
+                self.failing_runs.remove(forgettable(&self.failing_runs));
             }
         } else {
             let best = self.ranked.first().map(|best| supplied(&run, &best.predictor));
@@ -582,13 +582,14 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         let catalogue = &*self.catalogue.with_globals();
         // The run that is shown should have what the sketch says first, and fail where the first one did.
         let here = |run: &&Run| run.failed.is_some_and(|failed| failed.statement == self.failing);
-        let best = self.ranked.first().map(|best| &best.predictor);
+        let claimed = claimed(&self.evidence, &self.ranked);
+        let best = claimed.first().map(|best| &best.predictor);
         let shows = |run: &&Run| best.is_none_or(|best| locate(catalogue, run, best).is_some());
         let runs = || self.failing_runs.iter();
-        let shown = representative(catalogue, &self.ranked, runs().filter(here).filter(shows))
-            .or_else(|| representative(catalogue, &self.ranked, runs().filter(shows)))
-            .or_else(|| representative(catalogue, &self.ranked, runs().filter(here)));
-        let run = shown.or_else(|| representative(catalogue, &self.ranked, runs()));
+        let shown = representative(catalogue, &claimed, runs().filter(here).filter(shows))
+            .or_else(|| representative(catalogue, &claimed, runs().filter(shows)))
+            .or_else(|| representative(catalogue, &claimed, runs().filter(here)));
+        let run = shown.or_else(|| representative(catalogue, &claimed, runs()));
         // Where it failed elsewhere, the sketch says where that was.
         let failing = run.and_then(|run| run.failed.as_ref());
         let failing = failing.map_or(self.failing, |failed| failed.statement);

@@ -70,8 +70,8 @@ pub struct Subject<'a> {
 }
 
 /// The failing run that shows the best predictor best: it held there, and what was true before was seen, best as the work of
-/// one of its threads; with the fewest uncertain events; what else the failing thread depends on was watched, and there is the
-/// least of the rest.
+/// one of its threads; where no other thread is to blame, who wrote what the failing statement read; with the fewest uncertain events;
+/// what else the failing thread depends on was watched, and there is the least of the rest.
 #[must_use]
 pub fn representative<'a>(
     catalogue: &Catalogue,
@@ -107,17 +107,35 @@ pub fn representative<'a>(
             run.events.iter().filter(|event| event.uncertain).count() + select::unseen_writes(run);
         let incomplete = run.incomplete.is_some();
         let watched = Reverse(accessed_in_slice(catalogue, run));
+        let alone = matches!(
+            best,
+            None | Some(Predictor::Value { .. } | Predictor::Branch { .. })
+        );
+        let unknown_origin = alone && !select::shows_who_left_it(run);
         (
             missing,
             unseen,
             incomplete,
             unknown_before,
+            unknown_origin,
             uncertain,
             watched,
             run.events.len(),
             run.number,
         )
     })
+}
+
+/// Which of some failing runs may be forgotten: the oldest, unless none of the others shows who wrote what the failing statement read.
+#[must_use]
+pub fn forgettable(runs: &[Run]) -> usize {
+    match runs {
+        [oldest, others @ ..] if select::shows_who_left_it(oldest) => {
+            let only = !others.is_empty() && !others.iter().any(select::shows_who_left_it);
+            usize::from(only)
+        }
+        _ => 0,
+    }
 }
 
 /// The statements of the slice whose accesses by the failing thread a run shows: registers take turns.
@@ -135,18 +153,23 @@ fn accessed_in_slice(catalogue: &Catalogue, run: &Run) -> usize {
     statements.iter().filter(in_slice).count()
 }
 
+/// The predictors that a sketch may show. What is as frequent in successful runs separates nothing, and nothing is claimed to; without a
+/// run that did not fail, nothing does. That threads wait for one another needs no comparison.
+#[must_use]
+pub fn claimed(evidence: &Evidence, ranked: &[Ranked]) -> Vec<Ranked> {
+    let compared = evidence.runs().successful > 0;
+    let claimed = ranked.iter().filter(|ranked| {
+        let deadlock = matches!(ranked.predictor, Predictor::Deadlock { .. });
+        deadlock || compared && ranked.counts.separate()
+    });
+    claimed.cloned().collect()
+}
+
 /// Makes the sketch.
 #[must_use]
 pub fn assemble(subject: Subject<'_>) -> Sketch {
     let runs = subject.evidence.runs();
-    // What is as frequent in successful runs separates nothing, and nothing is claimed to; without a run that did not fail,
-    // nothing does. That threads wait for one another needs no comparison.
-    let ranked = subject.ranked.iter().filter(|ranked| {
-        let deadlock = matches!(ranked.predictor, Predictor::Deadlock { .. });
-        deadlock || runs.successful > 0 && ranked.counts.separate()
-    });
-    let ranked: Vec<Ranked> = ranked.cloned().collect();
-    let ranked = &*ranked;
+    let ranked = &*claimed(subject.evidence, subject.ranked);
     let mut notes = notes(&subject);
     let (threads, steps) = match subject.run {
         Some(run) => {

@@ -60,6 +60,8 @@ struct Tally {
     kept: u32,
     /// Those of them that had it from the start.
     early: u32,
+    /// Those of them that were to find it at the statements that store to it.
+    stores: u32,
     /// Runs that watched it.
     runs: u32,
     /// The most accesses that a run had to it.
@@ -111,6 +113,7 @@ impl GivenUp {
                 (false, true) => {
                     tally.kept += 1;
                     tally.early += u32::from(!watched.late);
+                    tally.stores += u32::from(watched.stores);
                 }
                 (false, false) => {}
             }
@@ -141,6 +144,11 @@ impl GivenUp {
     /// How many of them had it from the start.
     pub(super) fn early(&self, access: &Access) -> u32 {
         self.tallies.get(access).map_or(0, |tally| tally.early)
+    }
+
+    /// How many failing runs were to find it where it is stored to.
+    pub(super) fn at_stores(&self, access: &Access) -> u32 {
+        self.tallies.get(access).map_or(0, |tally| tally.stores)
     }
 
     /// Whether nobody touches a location, as far as runs have shown.
@@ -259,6 +267,21 @@ mod tests {
         assert!(!after(&[(false, true); 29]));
         assert!(after(&[(false, true); 30]));
         assert!(!after(&[(false, false), (false, false), (false, false)]));
+    }
+
+    #[test]
+    fn who_watched_a_location_where_it_is_stored_to_is_counted_apart() {
+        let stores = WatchedRecord {
+            stores: true,
+            late: true,
+            ..watched(false)
+        };
+        let mut given_up = GivenUp::default();
+        given_up.take(true, &[watched(false)], &[], |_| false);
+        assert_eq!((given_up.kept(&at(AT)), given_up.at_stores(&at(AT))), (1, 0));
+        given_up.take(false, std::slice::from_ref(&stores), &[], |_| false);
+        given_up.take(true, &[stores], &[], |_| false);
+        assert_eq!((given_up.kept(&at(AT)), given_up.at_stores(&at(AT))), (2, 1));
     }
 
     #[test]

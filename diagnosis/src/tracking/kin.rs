@@ -55,6 +55,11 @@ impl Kin {
         }
     }
 
+    /// Whether stores to a location are known, so that runs find it there.
+    pub(super) fn knows(&self, access: &Access) -> bool {
+        self.stores.get(access).is_some_and(|stores| !stores.is_empty())
+    }
+
     /// Has a location found at these stores as well.
     pub(super) fn add_probes(&self, watched: &mut WatchedRecord, spec: &mut WatchSpec) {
         let Address::Probed(probes) = &mut spec.address else {

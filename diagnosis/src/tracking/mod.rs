@@ -589,7 +589,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
         };
         let mut spec = armed.spec.clone();
         self.provenance.add_probes(&watched, &mut spec, self.program);
-        if !self.provenance.is_one_object(&watched) {
+        if !self.provenance.is_one_object(&given_up::access(&watched)) {
             self.kin.add_probes(&mut watched, &mut spec);
         }
         Some((watched, spec))

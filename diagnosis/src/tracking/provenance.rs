@@ -108,8 +108,8 @@ impl Provenance {
     }
 
     /// Whether a location was in one place of what one call allocates, whichever run it was.
-    pub(super) fn is_one_object(&self, watched: &WatchedRecord) -> bool {
-        let sites = self.sites.get(&access(watched));
+    pub(super) fn is_one_object(&self, access: &Access) -> bool {
+        let sites = self.sites.get(access);
         sites.is_some_and(|sites| sites.len() == 1)
     }
 

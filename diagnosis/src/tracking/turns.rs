@@ -216,13 +216,16 @@ impl Tracking<'_, '_> {
         })
     }
 
-    /// How many failing runs saw a location well: what was found late was not, and will be where failing runs had it.
+    /// How many failing runs saw a location well: what was found late was not, and will be where failing runs had it, or where the
+    /// code stores to it. A program that fails in every run shows only in this way who left what it failed of.
     pub(super) fn seen_well(&self, access: &Access) -> u32 {
-        match self
+        let is_fixed = self
             .fixed
-            .is_known(access.module.as_deref(), access.addr, access.within)
-        {
+            .is_known(access.module.as_deref(), access.addr, access.within);
+        let is_stored = self.kin.knows(access) && !self.provenance.is_one_object(access);
+        match is_fixed {
             true => self.given_up.early(access),
+            false if is_stored => self.given_up.at_stores(access),
             false => self.given_up.kept(access),
         }
     }

@@ -158,13 +158,15 @@ impl Selection<'_> {
         })
     }
 
-    /// Rule 3 where no other thread is to blame: what every read of the failing thread returned.
+    /// Rule 3 where no other thread is to blame: what every read of the failing thread returned, the failing one among them.
     pub(super) fn origins(&mut self, failing: Option<ThreadIx>) {
-        let reads: Vec<(usize, Access)> = self
+        let taken = self
             .picks
             .values()
             .filter(|pick| Some(pick.thread) == failing)
-            .filter_map(|pick| pick.event)
+            .filter_map(|pick| pick.event);
+        let reads: Vec<(usize, Access)> = taken
+            .chain(at_the_end(self.run))
             .filter_map(|event| Some((event, self.access(event)?.2)))
             .collect();
         for (event, access) in reads {
@@ -189,6 +191,33 @@ pub(in crate::assemble) fn true_before(run: &Run, instance: &[usize]) -> Option<
     let own = thread(&write).is_some_and(|writer| threads.contains(&writer));
     let goes_on = access.kind == AccessKind::ReadWrite || access.kind.reads() && instance.len() == 1;
     (goes_on || own).then_some((write, own))
+}
+
+/// The last accesses that the failing thread was seen to make, those by the failing statement: of each location the last.
+fn at_the_end(run: &Run) -> Vec<usize> {
+    let Some((failed, failing)) = run.failed.and_then(|failed| Some((failed, failed.thread?))) else {
+        return Vec::new();
+    };
+    let own = run.events.iter().enumerate().rev();
+    let own = own.filter(|(_, event)| event.thread == failing);
+    let last = own.take_while(|(_, event)| event.statement == failed.statement);
+    let mut seen = BTreeSet::new();
+    let last = last.filter(|(_, event)| match event.what {
+        What::Access(access) => seen.insert(access.location),
+        _ => false,
+    });
+    last.map(|(at, _)| at).collect()
+}
+
+/// Whether a run shows who wrote what the failing statement read at last.
+pub(in crate::assemble) fn shows_who_left_it(run: &Run) -> bool {
+    at_the_end(run).into_iter().any(|read| {
+        let event = run.events.get(read);
+        event.is_some_and(|event| match event.what {
+            What::Access(access) => access.kind.reads() && last_write(run, &access, read).is_some(),
+            _ => false,
+        })
+    })
 }
 
 /// How many accesses found what nobody was seen to write since the write before.

@@ -5,7 +5,8 @@
 //! 1. the failing one; of a hang, every thread's of the cycle,
 //! 2. an access of the best predictor, in its last instance before the failure,
 //! 3. the write whose value the predictor's first access read or replaced, or that the failing thread's reads of its
-//!    location returned: what was true before it was changed,
+//!    location returned: what was true before it was changed; where no other thread is to blame, also the write whose value the failing
+//!    statement read: a program that fails in every run has no predictors, and this is what a person asks first,
 //! 4. the failing thread's access to the same memory after the race: how it learns of it,
 //! 5. what connects these with the failing statement in the slice: decisions that depend on watched memory, and calls.
 //!    Statements that only hand a value on (`return length;`) do not, but what made the value that the best predictor's branch
@@ -26,7 +27,7 @@ mod creations;
 mod tests;
 mod waits;
 
-pub(super) use accesses::{true_before, unseen_writes};
+pub(super) use accesses::{shows_who_left_it, true_before, unseen_writes};
 
 use std::collections::{BTreeMap, BTreeSet};
 

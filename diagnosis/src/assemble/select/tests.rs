@@ -1,8 +1,34 @@
-use crate::assemble::Giving;
 use crate::assemble::tests::{queue, sketch, sketch_of, sketch_with, steps};
+use crate::assemble::{Giving, forgettable};
 use crate::run::{AccessKind, Shape, What};
 use crate::sketch::Why;
 use crate::testkit::Lab;
+
+/// A size that a loader left in an object (15), of which the program fails (54) in every run; registers take turns.
+#[test]
+fn who_left_what_the_failing_statement_read_is_shown_where_nothing_separates() {
+    let mut lab = Lab::new(
+        &[('m', "main")],
+        &[("table->size", Shape::Unsigned), ("count", Shape::Unsigned)],
+    );
+    lab.function("load", &[15]);
+    lab.function("plan", &[54, 53]);
+    lab.slice(54, 0, None);
+    lab.slice(53, 1, Some((Why::Control, 54)));
+    let runs = [
+        lab.failure(
+            "m:W15=3@table->size+1 m:W15=0 m:R54=3@table->size+1 m:R54=0",
+            'm',
+            &[54],
+        ),
+        lab.failure("m:R53=1@count m:R54=0", 'm', &[54]),
+    ];
+    assert_eq!(steps(&sketch(&mut lab, &runs)), ["main:15 W", "main:54 R"]);
+    let [shows, other] = runs;
+    assert_eq!(forgettable(&[shows.clone(), other.clone(), other.clone()]), 1);
+    assert_eq!(forgettable(&[shows.clone(), other.clone(), shows.clone()]), 0);
+    assert_eq!(forgettable(&[other, shows]), 0);
+}
 
 /// A log in whose loop the failing thread goes on after the race.
 #[test]
