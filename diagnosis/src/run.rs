@@ -81,9 +81,18 @@ pub struct StatementInfo {
     /// It takes a lock, and may have taken one that a thread waits for.
     #[serde(default)]
     pub takes: bool,
-    /// The pointer came from there that a crash went through.
+    /// What came from there that the failing thread failed of.
     #[serde(default)]
-    pub gave_pointer: bool,
+    pub gave: Option<Gave>,
+}
+
+/// What a thread may fail of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Gave {
+    /// A pointer that a crash went through.
+    Pointer,
+    /// What it divided by.
+    Divisor,
 }
 
 /// Why a statement is looked at.

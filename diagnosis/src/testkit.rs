@@ -64,7 +64,7 @@ impl Lab {
                 because: None,
                 creates: false,
                 takes: false,
-                gave_pointer: false,
+                gave: None,
             });
             next
         })

@@ -2,7 +2,7 @@
 //!
 //! A program of one thread fails for its input, and failing runs often have the same: whatever the program does with that input alone
 //! separates the runs, a branch in its parser as well as the null that was followed in the end. A null that the failing thread then
-//! followed, or a number that is less than zero, belongs to the failure in any case. A branch before it says more only if it has to do with
+//! followed, a zero that it divided by, or a number that is less than zero, belongs to the failure in any case. A branch before it says more only if it has to do with
 //! it: it decided on a write there, or on the read.
 //!
 //! Of a bad value that was computed from another one, that other one comes first: `at += padded` wrote the place where the failure
@@ -11,7 +11,7 @@
 use super::{Class, Ranked};
 use crate::evidence::Evidence;
 use crate::predictor::{Actor, Predictor, Test};
-use crate::run::{Catalogue, LocationId, Shape, StatementId};
+use crate::run::{Catalogue, Gave, LocationId, Shape, StatementId};
 use crate::sketch::Why;
 
 /// Statements between a branch and a write that it decides on.
@@ -66,17 +66,19 @@ fn read(ranked: &Ranked) -> Option<Met<'_>> {
     }
 }
 
-/// Whether nobody wants such a value: less than zero, or a null that the failing thread followed.
+/// Whether nobody wants such a value: less than zero, or a null that the failing thread followed, or a zero that it divided by.
 fn is_bad(value: &Met<'_>, catalogue: &Catalogue) -> bool {
     let statement = catalogue.statements.get(value.at.statement.0 as usize);
     let location = catalogue.locations.get(value.location.0 as usize);
     match value.test {
         Test::Negative | Test::Wrapped => true,
-        Test::Zero => {
-            let can_be_followed = |shape| matches!(shape, Shape::Pointer | Shape::Unknown);
-            statement.is_some_and(|it| it.gave_pointer)
-                && location.is_some_and(|it| can_be_followed(it.shape))
-        }
+        Test::Zero => match statement.and_then(|it| it.gave) {
+            Some(Gave::Pointer) => {
+                location.is_some_and(|it| matches!(it.shape, Shape::Pointer | Shape::Unknown))
+            }
+            Some(Gave::Divisor) => true,
+            None => false,
+        },
         Test::Is(_) | Test::ReadBy(_) | Test::NonZeroReadBy(_) => false,
     }
 }
@@ -105,7 +107,7 @@ fn decides_on(branch: StatementId, value: &Met<'_>, catalogue: &Catalogue, evide
 
 #[cfg(test)]
 mod tests {
-    use crate::run::{Run, Shape};
+    use crate::run::{Gave, Run, Shape};
     use crate::sketch::Why;
     use crate::testkit::Lab;
 
@@ -127,7 +129,7 @@ mod tests {
         let (mut lab, runs) = parsed();
         assert_eq!(best(&mut lab, &runs), "branch 20 NotTaken", "as far as is known");
         let at = lab.line(53).0 as usize;
-        lab.catalogue.statements[at].gave_pointer = true;
+        lab.catalogue.statements[at].gave = Some(Gave::Pointer);
         assert!(best(&mut lab, &runs).starts_with("value 53"));
     }
 
@@ -136,7 +138,7 @@ mod tests {
         for why in [(Why::Control, 30), (Why::Control, 53)] {
             let (mut lab, runs) = parsed();
             let at = lab.line(53).0 as usize;
-            lab.catalogue.statements[at].gave_pointer = true;
+            lab.catalogue.statements[at].gave = Some(Gave::Pointer);
             lab.slice(20, 3, Some(why));
             assert_eq!(best(&mut lab, &runs), "branch 20 NotTaken", "{why:?}");
         }

@@ -15,7 +15,7 @@ use super::globals::Globals;
 use crate::fixed::Place;
 use crate::record::WatchedRecord;
 use crate::run::{
-    Because, BranchId, BranchInfo, Catalogue, LocationId, LocationInfo, Shape, SlicePlace, StatementId,
+    Because, BranchId, BranchInfo, Catalogue, Gave, LocationId, LocationInfo, Shape, SlicePlace, StatementId,
     StatementInfo,
 };
 use crate::tracking::results;
@@ -115,7 +115,7 @@ impl Cataloguer {
                 because: None,
                 creates: false,
                 takes: false,
-                gave_pointer: false,
+                gave: None,
             });
         }
         number
@@ -230,10 +230,10 @@ impl Cataloguer {
         }
     }
 
-    /// Notes that a crash went through a pointer that a statement loaded.
-    pub fn gave_pointer(&mut self, statement: StatementId) {
+    /// Notes that a statement loaded what the failing thread failed of.
+    pub fn gave(&mut self, statement: StatementId, what: Gave) {
         if let Some(info) = self.catalogue.statements.get_mut(statement.0 as usize) {
-            info.gave_pointer = true;
+            info.gave = Some(what);
         }
     }
 

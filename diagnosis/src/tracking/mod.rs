@@ -24,6 +24,7 @@ use failure::report::Report;
 use program::values::Gpr;
 use program::{FunctionRef, ModuleId, Pc, Program};
 use slicer::plan::{Plan, WatchSite};
+use slicer::pointer::Bad;
 use slicer::slice::{Criterion, Slice, SliceStatement};
 use slicer::threads::ThreadModel;
 use watchpoint::arm::{self, Armament, Armed};
@@ -34,7 +35,7 @@ use crate::assemble::Giving;
 use crate::fixed::Fixed;
 use crate::reading::Cataloguer;
 use crate::record::{RunEnd, RunRecord, WatchedRecord};
-use crate::run::{Because, BranchId, LocationId, SlicePlace, StatementId};
+use crate::run::{Because, BranchId, Gave, LocationId, SlicePlace, StatementId};
 use crate::sketch::Why;
 pub use allocators::{Allocator, SizeArgument};
 pub use assignment::{Assignment, LibraryCode, ModuleName};
@@ -184,12 +185,16 @@ impl<'p, 'a> Tracking<'p, 'a> {
         }
     }
 
-    /// Has the memory watched first that the failing thread had the pointer from which it failed over.
+    /// Has the memory watched first that the failing thread had the pointer from which it failed over, or what it divided by.
     pub fn suspect(&mut self, failure: &Failure, catalogue: &mut Cataloguer) {
         self.suspects = slicer::pointer::loads(failure, self.program);
+        let gave = match slicer::pointer::bad(failure) {
+            Some(Bad::Divisor) => Gave::Divisor,
+            _ => Gave::Pointer,
+        };
         for &load in &self.suspects {
             if let Some(statement) = catalogue.statement_at(load, self.program) {
-                catalogue.gave_pointer(statement);
+                catalogue.gave(statement, gave);
             }
         }
         self.results = Results::of(failure, self.program);

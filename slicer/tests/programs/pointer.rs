@@ -172,6 +172,67 @@ fn what_a_call_returned_is_told_from_what_was_loaded() {
     }
 }
 
+const DIVISIONS: &str = r#"
+struct device { int width; short parts; long total; };
+__attribute__((noinline)) long passed(long total, int by) {
+    return total / by; /* passed */
+}
+__attribute__((noinline)) long rows(struct device *d) {
+    int parts = d->parts * 2; /* short */
+    int width = d->width - parts; /* width */
+    long total = d->total;
+    return passed(total, width); /* rows */
+}
+__attribute__((noinline)) long share(struct device *d) {
+    return d->total / d->width; /* share */
+}
+int main(int argc, char **argv) {
+    struct device d = { argc, (short) argc, argc };
+    return rows(&d) + share(&d) /* main */;
+}
+"#;
+
+#[test]
+fn a_divisor_comes_from_what_it_is_computed_from() {
+    for level in [0, 2] {
+        let name = format!("divisions-{level}");
+        let program = program(&name, Language::C, level, DIVISIONS);
+        let line = |mark| common::line_of(DIVISIONS, mark);
+        let divides = |view: &FunctionView<'_, '_>, ix: InstrIx| {
+            view.instruction(ix)
+                .is_some_and(|it| it.mnemonic() == iced_x86::Mnemonic::Idiv)
+        };
+        let calls = |view: &FunctionView<'_, '_>, ix: InstrIx| {
+            let leaves = |it: &iced_x86::Instruction| it.is_jmp_short_or_near();
+            view.is_call(ix) || view.instruction(ix).is_some_and(leaves)
+        };
+        for (failing, caller, origins) in [
+            ("passed", "rows", &["short", "width"][..]),
+            ("share", "main", &["share"]),
+        ] {
+            let division = instruction_on(program, failing, line(failing), divides);
+            let call = instruction_on(program, caller, line(caller), calls);
+            let frames = vec![
+                frame(&name, division.ip(), Position::Exact),
+                frame(&name, call.next_ip(), Position::Return),
+            ];
+            let report = Report {
+                signal: Some(Signal(8)),
+                threads: vec![Thread {
+                    frames,
+                    ..Thread::default()
+                }],
+                ..blank()
+            };
+            let failure = resolve(&report, program).unwrap();
+            let loads = slicer::pointer::loads(&failure, program);
+            let lines: BTreeSet<u32> = loads.into_iter().filter_map(|pc| line_at(program, pc)).collect();
+            let origins: BTreeSet<u32> = origins.iter().copied().map(line).collect();
+            assert_eq!(lines, origins, "{failing} -O{level}");
+        }
+    }
+}
+
 #[test]
 fn only_faults_are_about_pointers() {
     let name = "aborts";

@@ -1,7 +1,10 @@
 //! The memory that a pointer came from which a crash went through.
 //!
 //! A thread that follows a pointer to nowhere has it from somewhere: the failing function loaded it, or was passed it by one that did. Who
-//! put it there is the first thing to ask, however many other things the failing statement depends on.
+//! put it there is the first thing to ask, however many other things the failing statement depends on. So it is with a zero that a thread
+//! divided by (`divisor`).
+
+mod divisor;
 
 use failure::report::Position;
 use failure::resolve::ResolvedFrame;
@@ -17,28 +20,63 @@ use crate::view::FunctionView;
 
 /// SIGBUS and SIGSEGV: an address led nowhere.
 const FAULTS: [Signal; 2] = [Signal(7), Signal(11)];
+/// SIGFPE: of whole numbers, a division by zero.
+const DIVISION: Signal = Signal(8);
 /// Instructions and calls that are gone back.
 const DEPTH: usize = 8;
 /// Arguments of a call of which nobody knows how many it takes.
 const USUAL_ARGUMENTS: u8 = 2;
 
+/// What a thread failed of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bad {
+    /// A pointer that led nowhere.
+    Pointer,
+    /// A zero that it divided by.
+    Divisor,
+}
+
+/// What a thread failed of, if it was one of these.
+#[must_use]
+pub fn bad(failure: &Failure) -> Option<Bad> {
+    match failure.signal? {
+        signal if FAULTS.contains(&signal) => Some(Bad::Pointer),
+        DIVISION => Some(Bad::Divisor),
+        _ => None,
+    }
+}
+
 /// The instructions that loaded the pointers which the address of the failing access is made of, or which the failing call was passed,
-/// and the calls that returned them.
+/// or what the divisor is computed from; and the calls that returned these.
 #[must_use]
 pub fn loads(failure: &Failure, program: &Program<'_>) -> Vec<Pc> {
-    let is_fault = failure.signal.is_some_and(|signal| FAULTS.contains(&signal));
     let thread = failure.threads.get(failure.failing);
     let frames = thread
         .zip(failure.failing_frame)
         .and_then(|(thread, index)| thread.frames.get(index..));
+    let (Some([failing, callers @ ..]), Some(bad)) = (frames, bad(failure)) else {
+        return Vec::new();
+    };
+    if bad == Bad::Divisor {
+        return divisor::loads(failing, callers, program);
+    }
     let mut way = Way {
         program,
         loads: Vec::new(),
     };
-    if let Some([failing, callers @ ..]) = frames.filter(|_| is_fault) {
-        way.begin(failing, callers);
-    }
+    way.begin(failing, callers);
     way.loads
+}
+
+/// Where a frame was in its function.
+pub(crate) fn located<'p, 'a>(
+    program: &'p Program<'a>,
+    frame: &ResolvedFrame,
+) -> Option<(FunctionView<'p, 'a>, InstrIx)> {
+    let pc = frame.executing().filter(|_| !frame.line_only)?;
+    let view = FunctionView::new(program.module(pc.module)?, program.function_at(pc)?);
+    let at = view.flow.containing(pc.addr)?;
+    Some((view, at))
 }
 
 /// Those of them that are calls: what each returned, nobody who watches memory sees.
@@ -58,15 +96,8 @@ struct Way<'w, 'a> {
 }
 
 impl<'w, 'a> Way<'w, 'a> {
-    fn look(&self, frame: &ResolvedFrame) -> Option<(FunctionView<'w, 'a>, InstrIx)> {
-        let pc = frame.executing().filter(|_| !frame.line_only)?;
-        let view = FunctionView::new(self.program.module(pc.module)?, self.program.function_at(pc)?);
-        let at = view.flow.containing(pc.addr)?;
-        Some((view, at))
-    }
-
     fn begin(&mut self, failing: &ResolvedFrame, callers: &[ResolvedFrame]) {
-        let Some((view, at)) = self.look(failing) else {
+        let Some((view, at)) = located(self.program, failing) else {
             return;
         };
         let registers = match failing.position {
@@ -123,7 +154,7 @@ impl<'w, 'a> Way<'w, 'a> {
         match base {
             Base::Entry(passed) if Gpr::ARGUMENTS.contains(&passed) => {
                 if let [caller, callers @ ..] = callers
-                    && let Some((view, at)) = self.look(caller)
+                    && let Some((view, at)) = located(self.program, caller)
                 {
                     self.from(&view, at, passed, callers, depth);
                 }
