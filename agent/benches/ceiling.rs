@@ -108,6 +108,7 @@ fn plan(program: &Path) -> Plan {
         },
         len: 8,
         trigger: Trigger::ReadWrite,
+        places: 1,
     };
     let assignment = Assignment {
         sigma: 1,

@@ -24,6 +24,7 @@ fn main() -> ExitCode {
             address: Address::Run(RunAddr(address)),
             len: 8,
             trigger: Trigger::ReadWrite,
+            places: 1,
         }],
         mode: ModeRequest::Only(if mode == "exact" {
             Mode::Exact

@@ -53,7 +53,9 @@ pub fn registers_for(specs: &[&WatchSpec]) -> usize {
     let others = specs
         .iter()
         .filter(|spec| !matches!(spec.address, Address::Pointed(_)));
-    let others: usize = others.map(|spec| spec.len.div_ceil(POINTER) as usize).sum();
+    let others: usize = others
+        .map(|spec| spec.len.div_ceil(POINTER) as usize * spec.places.max(1) as usize)
+        .sum();
     others + needed(specs)
 }
 
@@ -139,6 +141,7 @@ mod tests {
             }),
             len: 8,
             trigger: Trigger::ReadWrite,
+            places: 1,
         }
     }
 
@@ -151,6 +154,7 @@ mod tests {
             },
             len: 8,
             trigger: Trigger::ReadWrite,
+            places: 1,
         };
         let (one, other, elsewhere) = (behind(0x100, 0), behind(0x100, 8), behind(0x200, 0));
         assert_eq!(registers_for(&[&one]), 2);

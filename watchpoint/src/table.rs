@@ -2,8 +2,8 @@
 //!
 //! The policy: a location that is found at a new address takes a register that nobody uses; when there is none, it
 //! takes the one of its own registers that has been where it is for longest. It never takes another location's:
-//! one that keeps moving must not push out one that stays, nor take what is held for one that is still to be found. What
-//! is given up is told.
+//! one that keeps moving must not push out one that stays, nor take what is held for one that is still to be found, at one place
+//! or at several. What is given up is told.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ struct Used {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Table {
     registers: Vec<Option<Used>>,
-    /// Registers that are held for locations that were not found yet.
+    /// Registers that are held for locations that were not found yet, at as many places as they are to be watched at.
     held: BTreeMap<usize, usize>,
     moves: u64,
 }
@@ -51,9 +51,10 @@ impl Table {
         }
     }
 
-    /// Holds registers for a location until it is found for the first time.
-    pub(crate) fn hold(&mut self, location: usize, registers: usize) {
-        self.held.insert(location, registers);
+    /// Holds registers for a location until it is found, at so many places.
+    pub(crate) fn hold(&mut self, location: usize, registers: usize, places: usize) {
+        self.held
+            .insert(location, registers.saturating_mul(places.max(1)));
     }
 
     /// What the registers wait for now.
@@ -83,12 +84,15 @@ impl Table {
         let mut placement = Placement::default();
         // Bytes that are watched already for another location need no second register, and two would report each access
         // twice.
-        if self.places().iter().any(|(_, place)| place.covers(&at)) {
+        self.moves += 1;
+        if let Some((of, place)) = self.places().into_iter().find(|(_, place)| place.covers(&at)) {
+            if of == location {
+                self.is_still_at(location, place);
+            }
             return Ok(placement);
         }
         let slots = at.slots()?;
-        self.moves += 1;
-        self.held.remove(&location);
+        let held = self.held.remove(&location).unwrap_or(0);
         // Nor does what tells of more accesses beside what tells of fewer.
         for (of, place) in self.places() {
             if at.covers(&place) {
@@ -107,13 +111,16 @@ impl Table {
                 if self.unused() >= slots.len() && !placement.given_up.iter().any(|(of, _)| *of == location) {
                     break;
                 }
-                return Err(LocationError::TooMany {
-                    needed: self.registers.len() + slots.len() - self.free(),
-                });
+                let needed = self.registers.len() + slots.len() - self.free();
+                self.held.extend((held > 0).then_some((location, held)));
+                return Err(LocationError::TooMany { needed });
             };
             self.give_up(location, oldest.at);
             placement.given_up.push((location, oldest.at.addr));
         }
+        // What is left is for its next place.
+        let rest = held.saturating_sub(slots.len());
+        self.held.extend((rest > 0).then_some((location, rest)));
         let mut slots = slots.into_iter();
         for (register, used) in self.registers.iter_mut().enumerate() {
             if used.is_none()
@@ -205,6 +212,15 @@ impl Table {
     /// Those that are held for nobody.
     fn free(&self) -> usize {
         self.unused().saturating_sub(self.held.values().sum())
+    }
+
+    /// Whoever uses an object comes by again: it is no old one.
+    fn is_still_at(&mut self, location: usize, at: Location) {
+        for used in self.registers.iter_mut().flatten() {
+            if used.location == location && used.at == at {
+                used.since = self.moves;
+            }
+        }
     }
 
     fn give_up(&mut self, location: usize, at: Location) {
@@ -311,8 +327,8 @@ mod tests {
     #[test]
     fn what_is_held_for_another_is_not_taken() {
         let mut table = Table::new(3);
-        table.hold(0, 1);
-        table.hold(1, 1);
+        table.hold(0, 1, 1);
+        table.hold(1, 1, 1);
         table.place(0, at(0x1000, 8)).unwrap();
         table.place(0, at(0x2000, 8)).unwrap();
         let third = table.place(0, at(0x3000, 8)).unwrap();
@@ -320,6 +336,24 @@ mod tests {
         let other = table.place(1, at(0x4000, 8)).unwrap();
         assert!(other.armed && other.given_up.is_empty());
         assert_eq!(table.places().len(), 3);
+    }
+
+    /// Two threads use an object each, and take another one from time to time.
+    #[test]
+    fn what_is_held_for_several_places_is_one_locations_and_the_object_that_nobody_uses_gives_way() {
+        let mut table = Table::new(4);
+        table.hold(0, 1, 1);
+        table.hold(1, 1, 2);
+        for object in 1..4 {
+            table.place(0, at(object << 12, 8)).unwrap();
+        }
+        assert_eq!(table.places().len(), 2, "two are for the other one");
+        table.place(1, at(0x11_000, 8)).unwrap();
+        table.place(1, at(0x12_000, 8)).unwrap();
+        table.place(1, at(0x11_000, 8)).unwrap();
+        let moved = table.place(1, at(0x13_000, 8)).unwrap();
+        assert_eq!(moved.given_up, [(1, RunAddr(0x12_000))]);
+        assert_eq!(table.places().len(), 4);
     }
 
     #[test]

@@ -188,6 +188,14 @@ pub struct WatchSpec {
     pub len: u32,
     /// Which accesses.
     pub trigger: Trigger,
+    /// At how many places at once, of one that is found at several: as many as there are objects that threads use. A place takes as many
+    /// registers as any.
+    #[serde(default = "one")]
+    pub places: u32,
+}
+
+fn one() -> u32 {
+    1
 }
 
 impl WatchSpec {
@@ -414,6 +422,7 @@ mod tests {
             address: Address::Probed(vec![probe.clone()]),
             len: 8,
             trigger: Trigger::ReadWrite,
+            places: 1,
         };
         let registers = Registers {
             rdi: addr,

@@ -151,6 +151,7 @@ mod tests {
             },
             len,
             trigger: Trigger::ReadWrite,
+            places: 1,
         };
         (watched, spec)
     }

@@ -340,6 +340,7 @@ fn watching(built: &Built, variables: &[&str]) -> Plan {
             address: Address::Static { module: None, addr },
             len: 8,
             trigger: Trigger::ReadWrite,
+            places: 1,
         };
         (watched, spec)
     };

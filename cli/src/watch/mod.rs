@@ -178,6 +178,7 @@ fn locations(wanted: &[Wanted], args: &WatchArgs) -> Vec<WatchSpec> {
                 address,
                 len: wanted.len,
                 trigger,
+                places: 1,
             }
         })
         .collect()

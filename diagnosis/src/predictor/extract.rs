@@ -257,6 +257,7 @@ fn look(
             from_the_start: !run.late.contains(location) && run.incomplete.is_none(),
             may_be_empty: may_be_empty(catalogue, *location),
             gaps: wandering.contains(location),
+            guards: &catalogue.guards,
         }
         .run(list, out);
     }

@@ -1,14 +1,17 @@
 //! Order and atomicity: one pass over the accesses to one address.
 //!
-//! The pass remembers what patterns can still refer to: the last write, the reads since, every thread's last access,
-//! and the different accesses (thread, statement, kind) by how recent they are. The latter two are bounded, so the
-//! pass is linear in the accesses.
+//! The pass remembers what patterns can still refer to: the last write, the reads since, every thread's last access and the reads by which it
+//! found what is there now, and the different accesses (thread, statement, kind) by how recent they are. These lists are bounded, so
+//! the pass is linear in the accesses.
+//!
+//! The two accesses of one thread that another one's comes between are neighbours among its own, but for a check: it holds for all uses of what
+//! it found, and a loop may have many.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::accesses::Touch;
 use super::{Actor, AtomicityPattern, OrderPattern, Predictor};
-use crate::run::{AccessKind, LocationId, ThreadIx};
+use crate::run::{AccessKind, LocationId, StatementId, ThreadIx};
 
 /// Different accesses that are remembered at once. What is farther back than this many others is not looked at.
 const REMEMBERED: usize = 64;
@@ -32,6 +35,8 @@ pub(crate) struct Pass<'a> {
     pub may_be_empty: bool,
     /// Whether accesses in between may be missing.
     pub gaps: bool,
+    /// Reads that decide whether others are made.
+    pub guards: &'a BTreeSet<(StatementId, StatementId)>,
 }
 
 #[derive(Default)]
@@ -41,6 +46,8 @@ struct State {
     filled: bool,
     reads_since: Vec<Touch>,
     last_of: HashMap<ThreadIx, Touch>,
+    /// The reads by which a thread found what it found last, up to its last access.
+    found_by: HashMap<ThreadIx, Vec<Touch>>,
     recent: Vec<Touch>,
 }
 
@@ -132,11 +139,26 @@ impl Pass<'_> {
         let Some(own) = state.last_of.get(&touch.thread) else {
             return;
         };
+        self.torn_apart(state, own, own, touch, out);
+        let found_by = state.found_by.get(&touch.thread).into_iter().flatten();
+        let is_check = |read: &&Touch| {
+            read.event != own.event && self.guards.contains(&(read.statement, touch.statement))
+        };
+        for check in found_by
+            .filter(is_check)
+            .filter(|_| touch.kind == AccessKind::Read)
+        {
+            self.torn_apart(state, check, own, touch, out);
+        }
+    }
+
+    /// The accesses of others that come between two of one thread, of which the first still held at a later one, `held`.
+    fn torn_apart(&self, state: &State, own: &Touch, held: &Touch, touch: &Touch, out: &mut impl Found) {
         let between = state
             .recent
             .iter()
             .rev()
-            .take_while(|other| other.event > own.event);
+            .take_while(|other| other.event > held.event);
         for other in between.filter(|other| other.thread != touch.thread) {
             let Some(pattern) = AtomicityPattern::of(own.kind, other.kind, touch.kind) else {
                 continue;
@@ -158,7 +180,7 @@ impl Pass<'_> {
                 between: self.actor(other),
                 second: self.actor(touch),
             };
-            let certain = own.certainly_before(other) && other.certainly_before(touch) && replaced.is_none();
+            let certain = held.certainly_before(other) && other.certainly_before(touch) && replaced.is_none();
             out.found(predictor, &[own.event, other.event, touch.event], certain);
         }
     }
@@ -185,6 +207,14 @@ impl State {
             remember(&mut self.reads_since, touch);
         }
         self.last_of.insert(touch.thread, *touch);
+        let found_by = self.found_by.entry(touch.thread).or_default();
+        let same = found_by.last().is_none_or(|read| read.value == touch.value);
+        if touch.kind.writes() || touch.value.is_none() || !same {
+            found_by.clear();
+        }
+        if touch.kind == AccessKind::Read && touch.value.is_some() {
+            remember(found_by, touch);
+        }
         remember(&mut self.recent, touch);
     }
 }

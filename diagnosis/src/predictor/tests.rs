@@ -31,6 +31,7 @@ pub(crate) fn catalogue() -> Catalogue {
     };
     Catalogue {
         locations: vec![location(Shape::Unsigned), location(Shape::Pointer)],
+        guards: [(StatementId(0), StatementId(1))].into(),
         ..Catalogue::default()
     }
 }
@@ -123,8 +124,19 @@ fn by_definition(run: &Run) -> BTreeMap<Predictor, bool> {
                         pair(OrderPattern::Ww);
                     }
                 }
-                let follows = between.iter().all(|touch| touch.thread != second.thread);
-                if first.thread == second.thread && follows {
+                let own: Vec<&Touch> = between
+                    .iter()
+                    .filter(|touch| touch.thread == second.thread)
+                    .collect();
+                let is_check = (first.statement, second.statement) == (StatementId(0), StatementId(1))
+                    && first.kind == AccessKind::Read
+                    && second.kind == AccessKind::Read
+                    && own
+                        .iter()
+                        .all(|read| read.kind == AccessKind::Read && read.value == first.value);
+                let held = own.last().copied().unwrap_or(first);
+                let between = between.iter().filter(|touch| touch.event > held.event);
+                if first.thread == second.thread && (own.is_empty() || is_check) {
                     let met = match second.kind {
                         AccessKind::Read => second.value,
                         _ => second.before.or(value_before),
@@ -149,7 +161,7 @@ fn by_definition(run: &Run) -> BTreeMap<Predictor, bool> {
                             };
                             // Which of two writes is the last one may not be known.
                             let written: Vec<&Touch> = replaced.into_iter().collect();
-                            add(predictor, &[&[first, other], &written[..], &[second]].concat());
+                            add(predictor, &[&[held, other], &written[..], &[second]].concat());
                         }
                     }
                 }

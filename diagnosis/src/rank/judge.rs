@@ -366,6 +366,28 @@ mod tests {
         assert_eq!(best(&mut lab), "RWR 78 120 66");
     }
 
+    /// The same where a file is sent in parts (66): the check (78) is of all of them.
+    #[test]
+    fn a_check_is_of_all_uses_of_what_it_found() {
+        let mut lab = Lab::new(
+            &[('w', "worker"), ('m', "manager")],
+            &[("node->file", Shape::Pointer)],
+        );
+        let mut runs = vec![lab.success("w:W104=7 w:R78=7 w:R66=7 w:R66=7 m:W120=0"); 4];
+        runs.extend(vec![
+            lab.failure(
+                "w:W104=7 w:R78=7 w:R66=7 w:R66=7 m:W120=0 w:R66=0",
+                'w',
+                &[45]
+            );
+            3
+        ]);
+        let pair = (lab.line(78), lab.line(66));
+        lab.catalogue.guards.insert(pair);
+        let (_, ranked) = lab.rank(&runs);
+        assert_eq!(lab.describe(&ranked[0]), "RWR 78 120 66");
+    }
+
     /// Two workers set one variable (125) before they read it back (105); the one that reads what the other set fails, and the other goes on.
     #[test]
     fn who_met_the_change_failed_and_not_who_made_it() {

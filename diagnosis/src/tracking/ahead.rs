@@ -64,6 +64,7 @@ mod tests {
                 },
                 len,
                 trigger: Trigger::ReadWrite,
+                places: 1,
             },
         }
     }

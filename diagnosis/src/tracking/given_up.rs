@@ -74,6 +74,8 @@ struct Tally {
     shared: bool,
     /// Runs that would have shown it, had it been so.
     told: u32,
+    /// At how many places threads had it at once, in the run in which they were most.
+    places: usize,
 }
 
 impl Tally {
@@ -103,6 +105,7 @@ impl GivenUp {
             tally.shared = tally.shared || is_shared(touching.clone());
             // Where a location is found too late, a failing run shows where it has to be watched. Runs that were on their way by then
             // do not know it yet.
+            tally.places = tally.places.max(places(touching.clone()));
             tally.told += u32::from(!watched.late || tally.kept > 0 && !is_findable(watched));
             let touched = touching.count() as u64;
             tally.accesses = tally.accesses.max(touched);
@@ -162,6 +165,11 @@ impl GivenUp {
         self.threads
     }
 
+    /// At how many places threads had a location at once, as far as runs have shown.
+    pub(super) fn places(&self, access: &Access) -> usize {
+        self.tallies.get(access).map_or(0, |tally| tally.places)
+    }
+
     /// Whether a run has shown that a thread writes what another one touches there.
     pub(super) fn is_shared(&self, access: &Access) -> bool {
         self.tallies.get(access).is_some_and(|tally| tally.shared)
@@ -196,6 +204,12 @@ fn is_shared<'h>(hits: impl Iterator<Item = &'h HitRecord>) -> bool {
         *written |= writes;
     }
     places.values().any(|(_, several, written)| *several && *written)
+}
+
+/// At how many places threads had a location, each at the last one where it accessed it.
+fn places<'h>(touching: impl Iterator<Item = &'h HitRecord>) -> usize {
+    let last: BTreeMap<u32, RunAddr> = touching.map(|hit| (hit.tid, hit.addr)).collect();
+    last.into_values().collect::<BTreeSet<_>>().len()
 }
 
 pub(super) fn access(watched: &WatchedRecord) -> Access {

@@ -80,6 +80,7 @@ impl Locks {
                 },
                 len: WIDTH,
                 trigger: Trigger::ReadWrite,
+                places: 1,
             };
             (watched, spec)
         })

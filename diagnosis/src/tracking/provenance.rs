@@ -238,6 +238,7 @@ mod tests {
             address: Address::Probed(vec![probe]),
             len: 8,
             trigger: Trigger::ReadWrite,
+            places: 1,
         };
         (watched, spec)
     }

@@ -137,6 +137,7 @@ mod tests {
             },
             len: bytes,
             trigger: Trigger::ReadWrite,
+            places: 1,
         };
         (watched, spec)
     }

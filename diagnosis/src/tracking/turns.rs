@@ -18,6 +18,8 @@ const REGISTER_BYTES: u32 = 8;
 const ENOUGH: u32 = 3;
 /// and successful ones, of one that is suspected: what failing runs have of it is not said before that.
 const COMPARED: u32 = 5;
+/// Registers for further places of one location: one is left to the others.
+const MORE_PLACES: usize = REGISTERS - 2;
 
 impl Tracking<'_, '_> {
     /// The locations that a run watches: what the best explanation is about, with what the failing statement accesses, or else
@@ -32,7 +34,14 @@ impl Tracking<'_, '_> {
     ) -> (Vec<(WatchedRecord, WatchSpec)>, Vec<usize>) {
         let mut wanted = self.locations_of(planned, &first.promising, catalogue);
         let locks: Vec<_> = self.locks.watches(&self.given_up).collect();
-        let together = |taken: &[usize]| self.registers_of(planned, taken, &locks);
+        let several = match wanted[..] {
+            [only] => Some((only, self.more_places(planned, only))),
+            _ => None,
+        };
+        let together = |taken: &[usize]| {
+            let more = several.filter(|(only, _)| taken.len() > 1 && taken.contains(only));
+            self.registers_of(planned, taken, &locks) + more.map_or(0, |(_, more)| more)
+        };
         let open = self.locations_of(planned, &first.open, catalogue);
         wanted = with_room_left(wanted, open, together);
         // A program of one thread mostly fails for its input, and much that goes along with that convinces.
@@ -71,9 +80,13 @@ impl Tracking<'_, '_> {
             taken = locking;
             while together(&taken) > REGISTERS && taken.pop().is_some() {}
         }
-        let locations = taken
-            .into_iter()
-            .filter_map(|number| self.location(planned, number));
+        let several = several.filter(|_| taken.len() > 1);
+        let locations = taken.into_iter().filter_map(|number| {
+            let (watched, mut spec) = self.location(planned, number)?;
+            let more = several.filter(|(only, _)| *only == number);
+            spec.places += more.map_or(0, |(_, more)| u32::try_from(more).unwrap_or(0));
+            Some((watched, spec))
+        });
         let mut locations: Vec<_> = locations.collect();
         // One that a statement of the plan takes by its name is known by that.
         let named = |lock: &WatchSpec| locations.iter().any(|(_, spec)| spec.address == lock.address);
@@ -147,6 +160,19 @@ impl Tracking<'_, '_> {
             accesses.any(|access| self.suspects.contains(&access))
         });
         first_unknown(suspected.filter_map(|(number, _)| self.near(planned, number, Rank::Suspected)))
+    }
+
+    /// How many registers a location takes beside the first, because threads have it at several places at once: one register would follow
+    /// whoever came last, away from the object that two of them get in each other's way over.
+    fn more_places(&self, planned: &Planned, number: usize) -> usize {
+        let Some((watched, spec)) = self.location(planned, number) else {
+            return 0;
+        };
+        if registers(&spec) > 1 || self.fixed.places(&watched).next().is_some() {
+            return 0;
+        }
+        let places = self.given_up.places(&given_up::access(&watched));
+        places.saturating_sub(1).min(MORE_PLACES)
     }
 
     /// What the failing statement accesses: what it met there is how the failing thread learns of the race.

@@ -86,6 +86,7 @@ pub fn arm<'p, 'a>(plan: &Plan, program: &'p Program<'a>, threads: &ThreadModel<
             address,
             len: site.width,
             trigger: Trigger::ReadWrite,
+            places: 1,
         };
         let key = key(site, &spec, program);
         if let Some(&same) = known.get(&key)

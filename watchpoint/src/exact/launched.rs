@@ -235,7 +235,7 @@ pub(crate) fn lay_out(specs: &[WatchSpec], modules: &ModuleMap) -> Result<(Table
     let mut table = Table::new(registers);
     for (location, spec) in specs.iter().enumerate() {
         if matches!(spec.address, Address::Probed(_)) {
-            table.hold(location, spec.len.div_ceil(8) as usize);
+            table.hold(location, spec.len.div_ceil(8) as usize, spec.places as usize);
         }
     }
     for (location, at) in &found {

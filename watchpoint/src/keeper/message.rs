@@ -92,6 +92,7 @@ fn put_spec(out: &mut Out, spec: &WatchSpec) {
     }
     out.word(spec.len.into());
     out.flag(spec.trigger == Trigger::ReadWrite);
+    out.word(spec.places.into());
 }
 
 fn take_spec(bytes: &mut In<'_>) -> Option<WatchSpec> {
@@ -121,6 +122,7 @@ fn take_spec(bytes: &mut In<'_>) -> Option<WatchSpec> {
         address,
         len: bytes.number()?,
         trigger: take_trigger(bytes)?,
+        places: bytes.number()?,
     })
 }
 

@@ -63,6 +63,7 @@ fn watch(probes: Vec<Probe>) -> Vec<WatchSpec> {
         address: Address::Probed(probes),
         len: 8,
         trigger: Trigger::ReadWrite,
+        places: 1,
     }]
 }
 

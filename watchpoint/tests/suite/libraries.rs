@@ -36,6 +36,7 @@ fn library(folder: &Folder) -> WatchSpec {
         },
         len: 8,
         trigger: Trigger::Write,
+        places: 1,
     }
 }
 

@@ -232,6 +232,7 @@ fn who_cannot_be_watched_is_said() {
                 address: watchpoint::Address::Run(program::RunAddr(0x1000)),
                 len: 8,
                 trigger: Trigger::Write,
+                places: 1,
             }],
             mode: ModeRequest::Only(mode),
             keeper: Some(keeper()),

@@ -51,6 +51,7 @@ impl Program {
             },
             len,
             trigger,
+            places: 1,
         }
     }
 }

@@ -42,6 +42,7 @@ fn orders_come_back_as_they_were() {
             address: Address::Run(RunAddr(0x1000)),
             len: 4,
             trigger: Trigger::Write,
+            places: 1,
         },
         WatchSpec {
             address: Address::Static {
@@ -50,6 +51,7 @@ fn orders_come_back_as_they_were() {
             },
             len: 8,
             trigger: Trigger::ReadWrite,
+            places: 1,
         },
         WatchSpec {
             address: Address::Probed(vec![Probe {
@@ -65,6 +67,7 @@ fn orders_come_back_as_they_were() {
             }]),
             len: 8,
             trigger: Trigger::ReadWrite,
+            places: 1,
         },
     ];
     let order = Order { pid: Pid(77), specs };
