@@ -118,9 +118,14 @@ impl<'p, 'a> Points<'p, 'a> {
     /// the use of one result where several callers are given the same thing.
     pub(super) fn at_returns_of(&self, call: Pc, offset: i64) -> Vec<Probe> {
         let returns = || {
-            let callee = self.callee(call)?;
+            let callee = self.callee(call).filter(|_| !self.is_allocation(call))?;
             let module = callee.module;
-            let flow = self.program.module(module)?.code().flow(callee.function);
+            // What a library returns, and an allocator above all, is everybody's: one register would follow whoever asked last.
+            let of_program = self
+                .program
+                .module(module)
+                .filter(|module| !module.is_library())?;
+            let flow = of_program.code().flow(callee.function);
             let expression = Expression {
                 base: Some(Register::RAX),
                 index: None,
