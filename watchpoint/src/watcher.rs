@@ -148,7 +148,12 @@ impl Expression {
             None => 0,
         };
         let addr = base.wrapping_add(index).wrapping_add_signed(self.disp);
-        (addr >= NULL_PAGE && (self.base.is_none() || base >= NULL_PAGE)).then_some(RunAddr(addr))
+        // Of two registers that are added up, either may be the pointer.
+        let pointer = match self.index {
+            Some((_, 1)) => base.max(index),
+            _ => base,
+        };
+        (addr >= NULL_PAGE && (self.base.is_none() || pointer >= NULL_PAGE)).then_some(RunAddr(addr))
     }
 }
 
