@@ -10,7 +10,6 @@ use diagnosis::tracking::LibraryCode;
 use failure::image::{ModuleFiles, Registers};
 use failure::report::Report;
 use program::RunAddr;
-use tracee::bpf::STOPPED_BY;
 use tracee::process::{Memory, ModuleMap};
 use tracee::ptrace::{Launched, SigInfo, Stop, Tracer};
 use tracee::run::{Handled, TrackError, Tracker};
@@ -204,11 +203,6 @@ impl<'m> Stacks<'m> {
     }
 }
 
-/// Whether a probe of ours stopped the thread.
-fn is_of_probe(info: &SigInfo) -> bool {
-    info.signal().0 == STOPPED_BY && info.sender().is_none()
-}
-
 /// The addresses of a thread's frames, innermost first.
 pub(crate) fn addresses(report: &Report, thread: usize) -> Vec<RunAddr> {
     let frames = report
@@ -232,7 +226,7 @@ impl Tracker for Stacks<'_> {
         // Where hits are no stops, those of probes are all that there is to learn a thread's kind from.
         if info.perf().is_some() {
             self.look(tracer, stop.tid, Why::Access);
-        } else if is_of_probe(info) {
+        } else if info.is_of_probe() {
             self.look(tracer, stop.tid, Why::Probe);
         }
         Ok(Handled::Passed)

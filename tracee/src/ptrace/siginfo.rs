@@ -6,6 +6,7 @@ use failure::Signal;
 use failure::image::SignalInfo;
 use program::RunAddr;
 
+use crate::bpf::STOPPED_BY;
 use crate::ids::Pid;
 
 /// `si_code` of a SIGTRAP that a perf event with `sigtrap` sent.
@@ -90,6 +91,12 @@ impl SigInfo {
     pub fn sender(&self) -> Option<Pid> {
         let pid = u32::from_le_bytes(self.bytes(16));
         self.is_sent().then_some(Pid(pid))
+    }
+
+    /// Whether a program of ours that a probe runs stopped the thread: whoever else stops one is named as the sender.
+    #[must_use]
+    pub fn is_of_probe(&self) -> bool {
+        self.signal().0 == STOPPED_BY && self.sender().is_none()
     }
 
     /// The value that was queued with it (`sigqueue`).

@@ -191,7 +191,11 @@ impl<Kind> Tracer<Kind> {
         thread.stepping = false;
         self.untaken.retain(|&(other, _)| other != tid);
         let (done, state) = match cause {
-            Cause::GroupStop => (request::listen(tid), State::Listening),
+            Cause::GroupStop => match request::listen(tid) {
+                // It has been told to continue, or to end, meanwhile.
+                Err(error) if error.raw_os_error() == Some(libc::EIO) => (run(tid, 0), State::Running),
+                listening => (listening, State::Listening),
+            },
             Cause::Signal { signal, .. } if how == Resume::Deliver => (run(tid, signal), State::Running),
             Cause::Signal { .. } | Cause::Event | Cause::Interrupt => (run(tid, 0), State::Running),
         };

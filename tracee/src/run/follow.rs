@@ -238,8 +238,11 @@ impl Follow<'_, '_, '_> {
         let mut how = Resume::Deliver;
         match stop.what {
             What::Signal(info) if self.panicking(stop, &info)? => how = Resume::Suppress,
+            What::Signal(info) if !self.is_followed(stop.pid) && info.is_of_probe() => how = Resume::Suppress,
             What::Signal(info) if !self.is_followed(stop.pid) => self.signal(stop, &info)?,
             What::Signal(info) => match self.handled(stop, &info)? {
+                // Whose probe it was, nobody knows any more; the program would stop for good.
+                Handled::Passed if info.is_of_probe() => how = Resume::Suppress,
                 Handled::Passed => self.signal(stop, &info)?,
                 Handled::Taken => how = Resume::Suppress,
                 Handled::Kept => {

@@ -14,7 +14,7 @@ use program::{FileOffset, LinkAddr, RunAddr};
 
 use super::follow::{Follow, RunError};
 use super::stacks;
-use crate::bpf::{HitProgram, HitRing, ManyProbes, RawHit, STOPPED_BY, Then};
+use crate::bpf::{HitProgram, HitRing, ManyProbes, RawHit, Then};
 use crate::ids::{Pid, Tid};
 use crate::perf::ProbeFile;
 use crate::process::{Memory, Module, ModuleMap, ProcessError};
@@ -185,8 +185,7 @@ impl Follow<'_, '_, '_> {
     /// Whether a thread was stopped because it panics, or because the program begins; then it is to go on without the
     /// signal.
     pub(super) fn panicking(&mut self, stop: &Stop, info: &SigInfo) -> Result<bool, RunError> {
-        let is_of_probe = info.signal().0 == STOPPED_BY && info.sender().is_none();
-        let Some(probes) = self.panics.probes.as_mut().filter(|_| is_of_probe) else {
+        let Some(probes) = self.panics.probes.as_mut().filter(|_| info.is_of_probe()) else {
             return Ok(false);
         };
         let Some(hit) = probes.caught(stop.tid) else {

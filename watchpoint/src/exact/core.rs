@@ -5,9 +5,8 @@ use std::marker::PhantomData;
 use std::path::PathBuf;
 
 use failure::image::Registers;
-use failure::report::Signal;
 use program::RunAddr;
-use tracee::bpf::{STACK_BYTES, STOPPED_BY};
+use tracee::bpf::STACK_BYTES;
 use tracee::process::{Memory, ModuleMap};
 use tracee::ptrace::{Resume, SigInfo, Tracer};
 use tracee::{Pid, Tid, monotonic_ns};
@@ -230,10 +229,9 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
 
     /// A signal that is none of a watched location: of a linked probe, or the program's own.
     fn caught(&mut self, tracer: &mut Tracer<Kind>, tid: Tid, info: &SigInfo) -> Result<Resume, WatchError> {
-        const STOPPED: Signal = Signal(STOPPED_BY);
-        let places = match info.signal() {
-            STOPPED => self.probes.caught(tid, &self.modules),
-            _ => None,
+        let places = match info.is_of_probe() {
+            true => self.probes.caught(tid, &self.modules),
+            false => None,
         };
         let Some(places) = places else {
             return Ok(Resume::Deliver);

@@ -106,7 +106,11 @@ impl<Kind, O: Owner<Kind>> Engine<Kind, O> {
         let (tid, pid) = (stop.tid, self.tracer.pid());
         let tracer = &mut self.tracer;
         let how = match &stop.what {
-            What::Signal(info) => self.core.signal(tracer, tid, info)?,
+            What::Signal(info) => match self.core.signal(tracer, tid, info)? {
+                // All probes are ours here, and the program would stop for good.
+                Resume::Deliver if info.is_of_probe() => Resume::Suppress,
+                how => how,
+            },
             What::NewThread { .. } => {
                 self.core.new_thread(tracer, tid)?;
                 Resume::Deliver
