@@ -48,6 +48,9 @@ const UNSTOPPABLE: &str = "threads block the signals that would stop them";
 /// damages data is noticed now here and now there, and where it is noticed most is where it is explained soonest.
 pub const MUCH_MORE_OFTEN: u64 = 3;
 
+/// Runs in a row that may go wrong for reasons of ours before the inquiry does.
+const MOST_BROKEN: u32 = 3;
+
 impl Inquire<'_> {
     /// Tracks runs until the sketch is stable, or there is a reason to stop; or, if it `may_turn`, until another failure
     /// turns out to be the one to look into.
@@ -72,7 +75,7 @@ impl Inquire<'_> {
             self.progress
                 .say(&format!("{UNSTOPPABLE}: going on in {conditions}"));
         }
-        let (mut number, mut on_way) = (found.record.number + 1, 0);
+        let (mut number, mut on_way, mut broken) = (found.record.number + 1, 0, 0);
         let mut load = None;
         let mut stop = None;
         let mut others: BTreeMap<Signature, u64> = BTreeMap::new();
@@ -108,7 +111,19 @@ impl Inquire<'_> {
             }
             let Some(done) = self.series.next() else { break };
             on_way -= 1;
-            let tracked = *done?;
+            let tracked = match done {
+                Ok(tracked) => *tracked,
+                // A run that could not be followed to its end says nothing of the others.
+                Err(error) if broken < MOST_BROKEN => {
+                    broken += 1;
+                    let why = anyhow::Error::from(error);
+                    self.progress
+                        .say(&format!("a run could not be followed to its end: {why:#}"));
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            broken = 0;
             // What was running when it was interrupted says nothing.
             if tracked.record.end == RunEnd::Inconclusive {
                 continue;
