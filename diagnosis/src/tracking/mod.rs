@@ -8,6 +8,7 @@ mod allocators;
 mod assignment;
 mod given_up;
 mod givers;
+mod hot;
 mod kin;
 mod locks;
 mod provenance;
@@ -41,6 +42,7 @@ pub use allocators::{Allocator, SizeArgument};
 pub use assignment::{Assignment, LibraryCode, ModuleName};
 use given_up::{Access, GivenUp};
 use givers::Givers;
+use hot::Hot;
 use kin::Kin;
 use locks::Locks;
 use provenance::Provenance;
@@ -50,8 +52,6 @@ use tested::Tested;
 
 /// Debug registers of a processor.
 const REGISTERS: usize = 4;
-/// Outcomes of one branch in a run above which its function is traced no more.
-const MOST_BRANCHES: u64 = 2000;
 /// Statements that are tracked of what a joined one depends on, however small σ is.
 const LEAST_JOINED: usize = 8;
 /// Statements that runs showed whose own dependences are followed.
@@ -109,12 +109,6 @@ pub struct Tracking<'p, 'a> {
     /// The instructions that loaded the pointer which a crash went through.
     suspects: Vec<Pc>,
     results: Results,
-}
-
-/// What runs too often to be tracked: it would change the program, and drown the rest.
-#[derive(Default)]
-struct Hot {
-    functions: BTreeSet<FunctionRef>,
 }
 
 /// A statement that a run showed, and what it depends on.
@@ -210,11 +204,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
 
     /// Leaves out of the next plans what a run did too often.
     pub fn leave_out(&mut self, branches: &BTreeMap<Pc, u64>) {
-        let hot = branches.iter().filter(|(_, count)| **count > MOST_BRANCHES);
-        let hot: Vec<FunctionRef> = hot.filter_map(|(pc, _)| self.program.function_at(*pc)).collect();
-        let before = self.hot.functions.len();
-        self.hot.functions.extend(hot);
-        if before != self.hot.functions.len() {
+        if self.hot.learn(branches, self.program) {
             self.planned = None;
         }
     }
@@ -279,15 +269,7 @@ impl<'p, 'a> Tracking<'p, 'a> {
     /// What is left out, in words.
     #[must_use]
     pub fn left_out(&self) -> Vec<String> {
-        let functions = self.hot.functions.iter().filter_map(|function| {
-            let module = self.program.module(function.module)?;
-            let entry = module.code().functions().get(function.function)?.entry;
-            let name = module.name_of_function_at(entry)?;
-            Some(format!(
-                "{name} is not traced: it branches more than {MOST_BRANCHES} times a run"
-            ))
-        });
-        functions.collect()
+        self.hot.left_out(self.program).collect()
     }
 
     /// The statements of the slice that were asked for so far, nearest first.
@@ -524,22 +506,12 @@ impl<'p, 'a> Tracking<'p, 'a> {
             branches: ahead.branches,
             ..self.slice.plan(sigma as usize)
         };
-        let cold = |pc: Pc| {
-            let function = self.program.function_at(pc);
-            function.is_none_or(|function| !self.hot.functions.contains(&function))
-        };
         let mut first = u32::try_from(self.statements.len()).unwrap_or(u32::MAX);
         for joined in &self.joined {
             plan.join(joined.slice.plan(joined.tracked), first);
             first = first.saturating_add(u32::try_from(joined.tracked).unwrap_or(u32::MAX));
         }
-        plan.ranges.retain(|range| {
-            cold(Pc {
-                module: range.module,
-                addr: range.start,
-            })
-        });
-        plan.branches.retain(|&pc| cold(pc));
+        self.hot.cool(&mut plan);
         let near = plan.watch_sites.len();
         let tells = |site: &WatchSite| !self.given_up.is_quiet(&self.access(site));
         ahead::add(&mut plan.watch_sites, ahead.watch_sites, tells);
