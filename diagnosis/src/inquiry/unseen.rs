@@ -33,16 +33,19 @@ pub(super) fn unseen(
     let failing = run.failed.and_then(|failed| failed.thread);
     let fault = failure.fault_address.map(|addr| addr.0);
     let is_unseen = |location: LocationId| {
-        let here = loads.iter().zip(&statements);
-        let here: Vec<_> = here.filter(|(load, _)| is_at(location, load)).collect();
-        let last = run.events.iter().rev().find_map(|event| match event.what {
-            What::Access(access) if access.location == location => {
-                let loads = here.iter().any(|(_, at)| **at == Some(event.statement));
-                (loads && Some(event.thread) == failing).then_some(access)
-            }
+        let here = loads.iter().filter(|load| is_at(location, load)).count();
+        // The compiler may have made several loads of one expression, and the object may be gone by now: whoever frees it writes over it.
+        let own = run
+            .events
+            .iter()
+            .rev()
+            .filter(|event| Some(event.thread) == failing);
+        let mut loaded = own.filter(|event| statements.contains(&Some(event.statement)));
+        let last = loaded.find_map(|event| match event.what {
+            What::Access(access) if access.location == location && access.kind.reads() => Some(access),
             _ => None,
         });
-        !here.is_empty() && !led_there(last, here.len() == loads.len(), fault)
+        here > 0 && !led_there(last, here == loads.len(), fault)
     };
     let watched = run.watched.iter().copied();
     watched
