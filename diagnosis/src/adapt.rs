@@ -256,7 +256,10 @@ impl Adapt {
             (None, false) => LEAST_SUCCESSES,
         };
         // Where threads could get in each other's way, what two runs met is most often those runs' own.
-        let shown = |best: &Ranked| best.explains || run.alone || best.counts.failing_with >= RECURRENCES;
+        let enough_of_it =
+            |best: &Ranked| best.explains || run.alone || best.counts.failing_with >= RECURRENCES;
+        // One failing run has much that is its own alone.
+        let shown = |best: &Ranked| best.counts.failing_with > 1 && enough_of_it(best);
         // What others watch may explain more, and has its turn first.
         let seen = !self.shared || self.recurrences.runs() >= RECURRENCES;
         let known = |best: &&Ranked| {

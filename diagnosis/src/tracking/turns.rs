@@ -16,7 +16,7 @@ use crate::run::StatementId;
 const REGISTER_BYTES: u32 = 8;
 /// Failing runs that have to have watched a near location to their end before it has its turn like others,
 const ENOUGH: u32 = 3;
-/// and successful ones, of one that is suspected: what failing runs have of it is not said before that.
+/// and successful ones: what failing runs have of it is not said before that.
 const COMPARED: u32 = 5;
 /// Registers for further places of one location: one is left to the others.
 const MORE_PLACES: usize = REGISTERS - 2;
@@ -226,8 +226,7 @@ impl Tracking<'_, '_> {
         let site = planned.plan.watch_sites.get(*armed.sites.first()?)?;
         let access = self.access(site);
         let seen = self.seen_well(&access);
-        let is_compared = rank != Rank::Suspected || self.given_up.compared(&access) >= COMPARED;
-        let is_known = seen >= ENOUGH && is_compared;
+        let is_known = seen >= ENOUGH && self.given_up.compared(&access) >= COMPARED;
         let in_vain = self.given_up.is_idle(&access) || self.given_up.contains(&access);
         if is_known || in_vain || rank == Rank::Near && self.given_up.is_quiet(&access) {
             return None;
