@@ -247,7 +247,10 @@ fn by_slice(catalogue: &Catalogue, run: &Run) -> Vec<Blocked> {
         let Some(&wants) = stack(run, thread).first() else {
             continue;
         };
-        let others = threads().filter(|other| *other != thread);
+        // Idle workers wait in one place, and for somebody to give them work; for one lock threads may wait there from two sides.
+        let is_lock = matches!(wanted(run, thread), Some(Wanted::Lock { .. }));
+        let is_idle = |other: &ThreadIx| !is_lock && stack(run, *other).first() == Some(&wants);
+        let others = threads().filter(|other| *other != thread && !is_idle(other));
         let holding = others
             .filter_map(|holder| Some((holder, come_past(catalogue, run, wants, holder)?)))
             .next();

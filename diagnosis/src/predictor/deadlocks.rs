@@ -305,3 +305,19 @@ fn of_two_that_wait_in_one_place_nobody_knows_which_one_it_was() {
     let (evidence, _) = lab.rank(&runs);
     assert_eq!(evidence.pieced().count(), 0);
 }
+
+/// Workers look for jobs (72) and wait for more (83), while `main` waits for a job to be done (40).
+#[test]
+fn idle_workers_do_not_wait_for_one_another() {
+    let mut lab = Lab::new(
+        &[('m', "main"), ('a', "work"), ('b', "work")],
+        &[("pool->jobs", Shape::Unsigned)],
+    );
+    lab.function("work", &[72, 83]);
+    lab.slice(83, 0, None);
+    lab.slice(72, 1, Some((Why::Data, 83)));
+    let word = |addr| Some(Wanted::Word(addr));
+    let waits = [('m', 40, word(A)), ('a', 83, word(B)), ('b', 83, word(B))];
+    let run = hang(&mut lab, "", &waits);
+    assert_eq!(deadlocks(&lab.catalogue, &run), []);
+}
