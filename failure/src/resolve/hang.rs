@@ -72,13 +72,15 @@ fn is_first(thread: &ResolvedThread) -> bool {
     functions.any(|function| function.starts_with("__libc_start_") || function == "main")
 }
 
-/// The thread to look at first: one that waits for a lock before one that waits for it.
-pub(super) fn most_telling(threads: &[ResolvedThread]) -> usize {
+/// The thread to look at first: one that waits for a lock before one that waits for it, and of those that wait for the same kind of thing one
+/// whose end another one waits for (`awaited`): services wait for ever, and nobody minds.
+pub(super) fn most_telling(threads: &[ResolvedThread], awaited: &[u64]) -> usize {
     let own = threads
         .iter()
         .enumerate()
         .filter(|(_, thread)| thread.frames.iter().any(|frame| frame.own));
-    own.min_by_key(|(index, thread)| (waiting(thread), *index))
+    let is_awaited = |thread: &ResolvedThread| thread.id.is_some_and(|id| awaited.contains(&id));
+    own.min_by_key(|(index, thread)| (waiting(thread), !is_awaited(thread), *index))
         .map_or(0, |(index, _)| index)
 }
 
@@ -156,10 +158,15 @@ mod tests {
         let join = || thread(&["pthread_join"], "main", "__libc_start_main");
         let poll = || thread(&["nanosleep"], "poll", "start_thread");
         let wait = || thread(&["pthread_cond_wait"], "get", "start_thread");
-        assert_eq!(most_telling(&[join(), poll()]), 1);
+        assert_eq!(most_telling(&[join(), poll()], &[]), 1);
         // One that only looks after something now and then is not.
-        assert_eq!(most_telling(&[join(), poll(), wait()]), 2);
+        assert_eq!(most_telling(&[join(), poll(), wait()], &[]), 2);
         let polling = thread(&["nanosleep"], "main", "__libc_start_main");
-        assert_eq!(most_telling(&[wait(), polling]), 1);
+        let service = |id| ResolvedThread {
+            id: Some(id),
+            ..wait()
+        };
+        assert_eq!(most_telling(&[join(), service(7), service(8)], &[8]), 2);
+        assert_eq!(most_telling(&[wait(), polling], &[]), 1);
     }
 }

@@ -18,7 +18,7 @@ use program::{ModuleId, Pc, Program};
 use thiserror::Error;
 
 use crate::frames::{self, Part, RuntimeRole, innermost_own};
-use crate::report::{FrameOrigin, Kind, Position, Report, Signal, Source};
+use crate::report::{FrameOrigin, Kind, Position, Report, Signal, Source, Wanted};
 use place::Places;
 
 pub use hang::{Waiting, waiting};
@@ -178,7 +178,13 @@ pub fn resolve(report: &Report, program: &Program<'_>) -> Result<Failure, Resolv
         });
     }
     let failing = match report.kind {
-        Kind::Hang => hang::most_telling(&threads),
+        Kind::Hang => {
+            let awaited = report.threads.iter().filter_map(|thread| match thread.wants {
+                Some(Wanted::End { of }) => Some(of),
+                _ => None,
+            });
+            hang::most_telling(&threads, &awaited.collect::<Vec<_>>())
+        }
         _ => report.failing.min(threads.len().saturating_sub(1)),
     };
     let mut notes = report.notes.clone();

@@ -1,7 +1,8 @@
 //! A line of output that tells of a failure: which code printed it.
 //!
 //! Output is written when a buffer is full or the process ends, long after the statement that made it. But the program
-//! has the words: the longest piece of the line that is in its data, and that code refers to.
+//! has the words: the longest piece of the line that is in its data, and that code refers to. A piece that is all of a text, or all between two
+//! values that are printed, tells more than a longer one out of the middle of another message.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -15,6 +16,8 @@ use super::frame::is_own;
 const SHORTEST: usize = 4;
 /// What of a line is looked for.
 const LONGEST: usize = 512;
+/// How many times as long another piece has to be to come before a whole one.
+const WHOLE: usize = 2;
 /// Pieces that are looked for in the code, the longest first.
 const MOST_PIECES: usize = 64;
 /// Instructions behind the one that takes the text's address, among which it is passed to somebody.
@@ -46,6 +49,8 @@ pub(super) fn at(program: &Program<'_>, line: &str) -> BTreeSet<Pc> {
 #[derive(Debug, PartialEq, Eq)]
 struct Piece {
     len: usize,
+    /// Nothing of the text around it is missing in the line.
+    whole: bool,
     /// Where code refers to: the piece, or the text around it.
     starts: Vec<LinkAddr>,
 }
@@ -73,15 +78,37 @@ fn pieces(module: &Module<'_>, line: &[u8]) -> Vec<Piece> {
             if len >= SHORTEST {
                 pieces.push(Piece {
                     len,
+                    whole: is_whole(bytes, from, len),
                     starts: starts(bytes, from, data.start),
                 });
             }
             from += len.max(1);
         }
     }
-    pieces.sort_by_key(|piece| std::cmp::Reverse(piece.len));
+    pieces.sort_by_key(|piece| std::cmp::Reverse(piece.len * if piece.whole { WHOLE } else { 1 }));
     pieces.truncate(MOST_PIECES);
     pieces
+}
+
+/// Whether a piece goes from the beginning of a text, or a value that is printed, to the end of one or the next value. Texts that no zero
+/// ends are not known to be whole.
+fn is_whole(bytes: &[u8], from: usize, len: usize) -> bool {
+    let before = bytes.get(..from).unwrap_or_default();
+    let ends = matches!(bytes.get(from + len), Some(0 | b'%' | b'\n'));
+    ends && (before.last().is_none_or(|byte| *byte == 0) || ends_in_value(before))
+}
+
+/// Whether a text ends with a conversion of `printf`: `%s`, `%-8.3lu`.
+fn ends_in_value(text: &[u8]) -> bool {
+    let Some((conversion, before)) = text.split_last() else {
+        return false;
+    };
+    let modifiers = before
+        .iter()
+        .rev()
+        .take_while(|byte| b"-+ #.*hlLqjzt0123456789".contains(byte));
+    let at = before.len() - modifiers.count();
+    conversion.is_ascii_alphabetic() && before.get(..at).is_some_and(|before| before.ends_with(b"%"))
 }
 
 /// How much of the line the text begins with.
@@ -146,6 +173,20 @@ mod tests {
         assert_eq!(longest(b"total: %ld\0", b"WRONG total: 39"), 7);
         assert_eq!(longest(b"nothing", b"WRONG total: 39"), 0);
         assert_eq!(longest(b"", b"WRONG"), 0);
+    }
+
+    #[test]
+    fn a_whole_text_is_told_from_a_part_of_another() {
+        let whole = |text: &[u8], piece: &[u8]| {
+            let from = text.windows(piece.len()).position(|at| at == piece).unwrap_or(0);
+            is_whole(text, from, piece.len())
+        };
+        assert!(whole(b"\0Invalid literal\0", b"Invalid literal"));
+        assert!(whole(b"\0%s at line %d\n\0", b" at line "));
+        assert!(whole(b"\0%-8.3lu bytes\n\0", b" bytes"));
+        assert!(!whole(b"\0Expected separator at line 1\0", b" at line 1"));
+        assert!(!whole(b"\0all 100% sure, at line 1\0", b", at line 1"));
+        assert!(!whole(b"\0Invalid literals\0", b"Invalid literal"));
     }
 
     #[test]
