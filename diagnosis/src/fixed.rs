@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use program::{LinkAddr, ModuleId, Program, RunAddr};
+use program::{LinkAddr, Module, ModuleId, Program, RunAddr};
 
-use crate::record::{RunEnd, RunRecord, WatchedRecord};
+use crate::record::{ModuleRecord, RunEnd, RunRecord, WatchedRecord};
 
 /// The access that a location is watched for.
 type Accessed = (Option<String>, LinkAddr);
@@ -84,15 +84,32 @@ fn last_access(record: &RunRecord, location: usize) -> Option<RunAddr> {
     by_failing.or_else(|| own.clone().next()).map(|hit| hit.addr)
 }
 
-/// The file whose data an address is in: what it initialises to zero lies behind what is mapped of it.
+/// The file whose data an address is in: what it initialises to zero lies behind what is mapped of it. Tables of functions are no data.
 pub(crate) fn place(record: &RunRecord, addr: RunAddr, program: &Program<'_>) -> Option<Place> {
-    record.modules.iter().find_map(|mapped| {
+    in_files(record, addr, program).find_map(|(mapped, module, link)| {
+        let path = (!mapped.executable).then(|| mapped.path.clone());
+        module.is_variable(link).then_some((path, link))
+    })
+}
+
+/// Whether nobody writes at an address, once the program runs: where a file has its constants, and tables of virtual functions.
+pub(crate) fn is_constant(record: &RunRecord, addr: RunAddr, program: &Program<'_>) -> bool {
+    let mut places = in_files(record, addr, program);
+    places.any(|(_, module, link)| module.elf().segments().contains(link) && !module.is_variable(link))
+}
+
+/// An address in the files of a process, as linked: in which of them it is, their segments tell.
+fn in_files<'r, 'p, 'a>(
+    record: &'r RunRecord,
+    addr: RunAddr,
+    program: &'p Program<'a>,
+) -> impl Iterator<Item = (&'r ModuleRecord, &'p Module<'a>, LinkAddr)> {
+    record.modules.iter().filter_map(move |mapped| {
         let link = LinkAddr(addr.0.wrapping_sub(mapped.bias));
         let (_, module) = program.modules().find(|(id, module)| match mapped.executable {
             true => *id == ModuleId(0),
             false => module.name() == mapped.path,
         })?;
-        let path = (!mapped.executable).then(|| mapped.path.clone());
-        module.elf().segments().is_writable(link).then_some((path, link))
+        Some((mapped, module, link))
     })
 }

@@ -67,11 +67,15 @@ impl<'r, 'p, 'a> Places<'r, 'p, 'a> {
         u32::try_from(places.take_while(|&addr| !own(addr)).count()).unwrap_or(u32::MAX)
     }
 
-    /// Whether an access was made for a lock, or for a count of references: in the code of one that the program was compiled with.
+    /// Whether an access was made for a lock, or for a count of references: in the code of one that the program was compiled with, or in a
+    /// library that was called for it.
     pub(crate) fn keeps_order(&self, pc: RunAddr, callers: &[RunAddr]) -> bool {
         let calls = callers.iter().map(|back| back.offset(-1));
-        let places = std::iter::once(pc).chain(calls);
-        for pc in places.filter_map(|addr| self.place(addr)) {
+        let places = std::iter::once((pc, false)).chain(calls.map(|call| (call, true)));
+        for (pc, calls) in places.filter_map(|(addr, calls)| Some((self.place(addr)?, calls))) {
+            if calls && locks::is_called(self.program, pc) {
+                return true;
+            }
             let module = self.program.module(pc.module);
             if module.is_some_and(|module| locks::keeps_order(module, pc.addr)) {
                 return true;

@@ -70,6 +70,8 @@ struct Tally {
     stops: u64,
     /// It is watched no more, for its stops keep the failure away.
     spared: bool,
+    /// It was where nobody writes: a table of virtual functions.
+    constant: bool,
     /// A thread wrote what another one touched.
     shared: bool,
     /// Runs that would have shown it, had it been so.
@@ -80,19 +82,22 @@ struct Tally {
 
 impl Tally {
     fn is_hopeless(&self) -> bool {
-        self.spared || self.kept == 0 && (self.by_failing > 0 || self.by_successful >= MOST_SUCCESSFUL)
+        self.spared
+            || self.constant
+            || self.kept == 0 && (self.by_failing > 0 || self.by_successful >= MOST_SUCCESSFUL)
     }
 }
 
 impl GivenUp {
     /// Takes in what a run gave up of what it watched, and how often that was touched. `is_findable` says of what is found too late whether
-    /// it is known by now where it could be watched from the start.
+    /// it is known by now where it could be watched from the start, `is_constant` of an address whether nobody writes there.
     pub(super) fn take(
         &mut self,
         failed: bool,
         watched: &[WatchedRecord],
         hits: &[HitRecord],
         is_findable: impl Fn(&WatchedRecord) -> bool,
+        is_constant: impl Fn(RunAddr) -> bool,
     ) {
         let threads: BTreeSet<u32> = hits.iter().map(|hit| hit.tid).collect();
         self.threads |= threads.len() > 1;
@@ -107,6 +112,10 @@ impl GivenUp {
             // do not know it yet.
             tally.places = tally.places.max(places(touching.clone()));
             tally.told += u32::from(!watched.late || tally.kept > 0 && !is_findable(watched));
+            let addrs: BTreeSet<RunAddr> = touching.clone().map(|hit| hit.addr).collect();
+            if !addrs.is_empty() {
+                tally.constant = addrs.into_iter().all(&is_constant);
+            }
             let touched = touching.count() as u64;
             tally.accesses = tally.accesses.max(touched);
             tally.stops = tally.stops.max(touched + u64::from(watched.found));
@@ -257,8 +266,9 @@ mod tests {
     /// Whether the location is given up after runs that failed or not, and gave it up or not.
     fn after(runs: &[(bool, bool)]) -> bool {
         let mut given_up = GivenUp::default();
-        runs.iter()
-            .for_each(|&(failed, gave_up)| given_up.take(failed, &[watched(gave_up)], &[], |_| false));
+        runs.iter().for_each(|&(failed, gave_up)| {
+            given_up.take(failed, &[watched(gave_up)], &[], |_| false, |_| false)
+        });
         let contained = given_up.contains(&at(AT));
         assert_eq!(given_up.state().0, usize::from(contained));
         contained
@@ -291,11 +301,34 @@ mod tests {
             ..watched(false)
         };
         let mut given_up = GivenUp::default();
-        given_up.take(true, &[watched(false)], &[], |_| false);
+        given_up.take(true, &[watched(false)], &[], |_| false, |_| false);
         assert_eq!((given_up.kept(&at(AT)), given_up.at_stores(&at(AT))), (1, 0));
-        given_up.take(false, std::slice::from_ref(&stores), &[], |_| false);
-        given_up.take(true, &[stores], &[], |_| false);
+        given_up.take(false, std::slice::from_ref(&stores), &[], |_| false, |_| false);
+        given_up.take(true, &[stores], &[], |_| false, |_| false);
         assert_eq!((given_up.kept(&at(AT)), given_up.at_stores(&at(AT))), (2, 1));
+    }
+
+    #[test]
+    fn what_nobody_writes_is_not_watched_again() {
+        let hit = |addr| HitRecord {
+            addr: RunAddr(addr),
+            ..hit(0)
+        };
+        let mut given_up = GivenUp::default();
+        let constant = |addr: RunAddr| addr.0 < 0x2000;
+        given_up.take(false, &[watched(false)], &[], |_| false, constant);
+        assert!(!given_up.contains(&at(AT)), "nobody saw where it was");
+        given_up.take(false, &[watched(false)], &[hit(0x1000)], |_| false, constant);
+        assert!(given_up.contains(&at(AT)));
+        let mut given_up = GivenUp::default();
+        given_up.take(
+            false,
+            &[watched(false)],
+            &[hit(0x1000), hit(0x3000)],
+            |_| false,
+            constant,
+        );
+        assert!(!given_up.contains(&at(AT)));
     }
 
     #[test]
@@ -311,7 +344,7 @@ mod tests {
             .chain(hits(2, 2))
             .chain(hits(3, 50))
             .collect();
-        given_up.take(true, &[1, 2, 3, 4].map(location), &all, |_| false);
+        given_up.take(true, &[1, 2, 3, 4].map(location), &all, |_| false, |_| false);
         let explaining = |access: &Access| access.addr == LinkAddr(2);
         assert!(given_up.spare_busiest(explaining));
         assert!(given_up.contains(&at(LinkAddr(4))) && given_up.state().0 == 1);
@@ -324,11 +357,11 @@ mod tests {
     fn what_nobody_touched_in_two_runs_is_idle() {
         let mut given_up = GivenUp::default();
         let at = at(AT);
-        given_up.take(false, &[watched(false)], &[], |_| false);
+        given_up.take(false, &[watched(false)], &[], |_| false, |_| false);
         assert!(!given_up.is_idle(&at));
-        given_up.take(true, &[watched(false)], &[], |_| false);
+        given_up.take(true, &[watched(false)], &[], |_| false, |_| false);
         assert!(given_up.is_idle(&at));
-        given_up.take(true, &[watched(false)], &[hit(0)], |_| false);
+        given_up.take(true, &[watched(false)], &[hit(0)], |_| false, |_| false);
         assert!(!given_up.is_idle(&at));
     }
 
@@ -342,7 +375,7 @@ mod tests {
         let after = |runs: &[&[HitRecord]]| {
             let mut given_up = GivenUp::default();
             runs.iter()
-                .for_each(|hits| given_up.take(false, &[watched(false)], hits, |_| false));
+                .for_each(|hits| given_up.take(false, &[watched(false)], hits, |_| false, |_| false));
             given_up.is_quiet(&at(AT))
         };
         let [read, write, other] = [
@@ -370,9 +403,9 @@ mod tests {
             (false, true),
         ] {
             let watched = std::slice::from_ref(&late);
-            found_late.take(failed, watched, reads, |_| false);
+            found_late.take(failed, watched, reads, |_| false, |_| false);
             assert_eq!(found_late.is_quiet(&at(AT)), quiet);
-            findable.take(failed, watched, reads, |_| true);
+            findable.take(failed, watched, reads, |_| true, |_| false);
             assert!(!findable.is_quiet(&at(AT)), "it was not watched where it can be");
         }
     }

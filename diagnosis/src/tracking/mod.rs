@@ -33,7 +33,7 @@ use watchpoint::rotation::Rotation;
 use watchpoint::{Address, WatchSpec, registers_for};
 
 use crate::assemble::Giving;
-use crate::fixed::Fixed;
+use crate::fixed::{Fixed, is_constant};
 use crate::reading::Cataloguer;
 use crate::record::{RunEnd, RunRecord, WatchedRecord};
 use crate::run::{Because, BranchId, Gave, LocationId, SlicePlace, StatementId};
@@ -392,7 +392,9 @@ impl<'p, 'a> Tracking<'p, 'a> {
                 .is_known(watched.module.as_deref(), watched.access, watched.within)
         };
         self.given_up
-            .take(failed, &record.watched, &record.hits, is_findable);
+            .take(failed, &record.watched, &record.hits, is_findable, |addr| {
+                is_constant(record, addr, self.program)
+            });
         self.results.learn(record);
     }
 
