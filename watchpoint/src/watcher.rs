@@ -438,6 +438,28 @@ mod tests {
         found.map(|location| location.addr)
     }
 
+    /// `[rax+rbx]` with the element's offset in `rax`, and the other way round.
+    #[test]
+    fn either_of_two_registers_may_be_the_pointer() {
+        let found = |rax, rbx, scale| {
+            let expression = Expression {
+                base: Some(Register::RAX),
+                index: Some((Register::RBX, scale)),
+                disp: 0x50,
+            };
+            let registers = Registers {
+                rax,
+                rbx,
+                ..Registers::default()
+            };
+            expression.evaluate(&registers)
+        };
+        assert_eq!(found(0x20, 0x5555_0000, 1), Some(RunAddr(0x5555_0070)));
+        assert_eq!(found(0x5555_0000, 0x20, 1), Some(RunAddr(0x5555_0070)));
+        assert_eq!(found(0x20, 0x800, 1), None);
+        assert_eq!(found(0, 0x5555_0000, 8), None, "a null pointer to an array");
+    }
+
     #[test]
     fn what_a_thread_comes_by_in_its_own_frames_is_not_watched() {
         assert_eq!(located(0x7000_0100, true, false), None);

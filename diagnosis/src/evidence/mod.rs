@@ -84,6 +84,9 @@ pub struct Evidence {
     /// The kinds of threads that failed.
     #[serde(default)]
     failed: BTreeSet<Role>,
+    /// In how many failing runs a read found nothing written, and no thread of some kind was left to write it.
+    #[serde(default, with = "pairs")]
+    nobody_left: BTreeMap<(LocationId, Actor, Role), u64>,
     /// A failing run was over when it failed; one that hangs goes on in the other threads.
     #[serde(default)]
     dies: bool,
@@ -284,6 +287,10 @@ impl Evidence {
             let late = began_late(run, &predictor);
             let told = open.otherwise(&predictor);
             let instead = observation.instead.contains(&predictor);
+            let unwritten = match &predictor {
+                Predictor::Unwritten { location, read } => Some((*location, read.clone())),
+                _ => None,
+            };
             let held = self.held.entry(predictor).or_default();
             held.instead = instead && (held.instead || held.with == Tally::default());
             held.with.add(failed);
@@ -298,6 +305,12 @@ impl Evidence {
                 held.events_after += end.events_after;
                 held.by_failing += u64::from(end.by_failing);
                 held.harmless += u64::from(end.harmless);
+                if let Some((location, read)) = unwritten {
+                    for role in &observation.over {
+                        let nobody = (location, read.clone(), role.clone());
+                        *self.nobody_left.entry(nobody).or_default() += 1;
+                    }
+                }
             }
         }
         let unknown = observation.unknown.into_iter().filter(|_| complete);
@@ -532,6 +545,20 @@ impl Evidence {
     pub(crate) fn is_harmless(&self, predictor: &Predictor) -> bool {
         let held = self.held.get(&*predictor.in_one_run());
         held.is_some_and(|held| held.harmless * 2 > held.with.failing)
+    }
+
+    /// Whether a thread of one of these kinds could still have come to do something when a read found nothing written, in most of the failing
+    /// runs in which one did.
+    #[must_use]
+    pub(crate) fn may_still_come(
+        &self,
+        location: LocationId,
+        read: &Actor,
+        failing: u64,
+        mut kinds: impl Iterator<Item = Role>,
+    ) -> bool {
+        let nobody_left = |role| self.nobody_left.get(&(location, read.clone(), role));
+        kinds.any(|role| nobody_left(role).is_none_or(|runs| runs * 2 <= failing))
     }
 
     /// Whether a successful run had `first` before another thread's `second`, at one address.

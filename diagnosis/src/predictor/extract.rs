@@ -20,6 +20,8 @@ pub struct Observation {
     pub held: BTreeMap<Predictor, End>,
     /// Of these, the ones that would have if the run had failed where others did.
     pub instead: BTreeSet<Predictor>,
+    /// The kinds of threads of which there had been some when the run failed, and nobody was left to do anything.
+    pub over: BTreeSet<Role>,
     /// Predictors of which it is not known whether they held: the order of events that they depend on is uncertain.
     pub unknown: BTreeSet<Predictor>,
     /// Accesses of different threads to one address that came in this order, not necessarily one after the other.
@@ -319,6 +321,21 @@ pub(crate) fn deadlocks(catalogue: &Catalogue, run: &Run) -> Vec<Deadlock> {
     cycle::deadlocks(catalogue, run, &accesses::by_address(run))
 }
 
+/// The kinds of threads that have come to their end in a run that failed, but for the failing thread.
+fn over(run: &Run, failing: Option<ThreadIx>) -> BTreeSet<Role> {
+    let Some(failing) = failing else {
+        return BTreeSet::new();
+    };
+    let threads = || (0..).map(ThreadIx).zip(&run.threads);
+    let left = |role: &Role| {
+        let mut others = threads().filter(|(at, thread)| *at != failing && !thread.ended);
+        others.any(|(_, thread)| thread.role == *role)
+    };
+    let known = threads().filter(|(at, thread)| *at == failing || thread.ended);
+    let known = known.map(|(_, thread)| thread.role.clone());
+    known.filter(|role| !left(role)).collect()
+}
+
 /// Looks at one run.
 #[must_use]
 pub fn observe(catalogue: &Catalogue, run: &Run) -> Observation {
@@ -348,6 +365,7 @@ pub fn observe(catalogue: &Catalogue, run: &Run) -> Observation {
             observation.instead.insert(predictor);
         }
     }
+    observation.over = over(run, failing);
     for predictor in collector.unknown.into_keys() {
         let predictor = predictor.map_roles(name);
         if !observation.held.contains_key(&predictor) {

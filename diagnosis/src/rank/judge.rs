@@ -210,7 +210,14 @@ impl<'a> Judge<'a> {
             }
             Predictor::Branch { .. } | Predictor::Value { .. } => false,
             _ if self.evidence.is_harmless(predictor) => false,
-            Predictor::Unwritten { .. } | Predictor::Unfinished { .. } => true,
+            // What nobody is left to write does not come too late.
+            Predictor::Unwritten { location, read } => {
+                let failing = self.evidence.counts(predictor).failing_with;
+                let writers = self.expected_writes(*location, read).into_iter();
+                let kinds = writers.map(|writer| writer.role);
+                self.evidence.may_still_come(*location, read, failing, kinds)
+            }
+            Predictor::Unfinished { .. } => true,
             // Why the last one waits may be another story.
             Predictor::Deadlock { ending, .. } => *ending != Ending::Elsewhere,
             Predictor::Torn {
@@ -399,6 +406,23 @@ mod tests {
         ]);
         let (_, ranked) = lab.rank(&runs);
         assert_eq!(lab.describe(&ranked[0]), "WWR 125 125 105");
+    }
+
+    /// A worker fills a slot (57) that the last one to end reads (66). Where none is left, nobody comes too late.
+    #[test]
+    fn what_nobody_is_left_to_write_was_not_read_too_early() {
+        for (ended, explains) in [(false, true), (true, false)] {
+            let mut lab = Lab::new(&[('a', "work"), ('b', "work")], &[("slot", Shape::Pointer)]);
+            let mut runs = vec![lab.success("b:W57=7 a:R66=7"); 4];
+            for _ in 0..3 {
+                let mut run = lab.failure("a:R66=0", 'a', &[66]);
+                run.threads[1].ended = ended;
+                runs.push(run);
+            }
+            let (_, ranked) = lab.rank(&runs);
+            let unwritten = ranked.iter().find(|ranked| lab.describe(ranked) == "-R 66");
+            assert_eq!(unwritten.map(|ranked| ranked.explains), Some(explains));
+        }
     }
 
     /// A page is set (38) and taken (43) by a thread that fails if another one has cleared it (57) between, which looks at it first (54).

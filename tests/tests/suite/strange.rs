@@ -506,3 +506,17 @@ fn a_thread_that_blocks_all_signals() {
     let (given, used) = (program.line("/* give back */"), program.line("/* use */"));
     assert_root(&sketch, &[("worker", given, "W"), ("main", used, "R")]);
 }
+
+/// Whoever allocates gets a block from the same function as everybody else.
+#[test]
+fn an_object_is_not_every_block_that_malloc_gives() {
+    for level in ["-O0", "-O2"] {
+        let program = Strange::of("blocks.c");
+        program.compile(&["gcc", "-g", level, "-pthread"], &["blocks.c"], "blocks");
+        let (drop, used) = (program.line("@drop"), program.line("@use"));
+        let sketch = compared(&["--", &program.file("blocks")]);
+        assert_eq!(failing_step(&sketch)["statement"]["line"], used, "{level}");
+        assert_root(&sketch, &[("clean", drop, "W"), ("main", used, "R")]);
+        assert_eq!(sketch["predictors"][0]["variable"], "job->result", "{level}");
+    }
+}
