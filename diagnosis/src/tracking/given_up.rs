@@ -50,6 +50,8 @@ pub(super) struct GivenUp {
     tallies: BTreeMap<Access, Tally>,
     /// Whether any two threads were seen.
     threads: bool,
+    /// Runs that did not fail.
+    successes: u32,
 }
 
 #[derive(Debug, Default)]
@@ -101,6 +103,7 @@ impl GivenUp {
     ) {
         let threads: BTreeSet<u32> = hits.iter().map(|hit| hit.tid).collect();
         self.threads |= threads.len() > 1;
+        self.successes += u32::from(!failed);
         // To note what a call returned stops nobody.
         let in_memory = |(_, watched): &(usize, &WatchedRecord)| !watched.result;
         for (number, watched) in watched.iter().enumerate().filter(in_memory) {
@@ -148,9 +151,14 @@ impl GivenUp {
     }
 
     /// How many successful runs have watched it.
-    pub(super) fn compared(&self, access: &Access) -> u32 {
+    fn compared(&self, access: &Access) -> u32 {
         let successful = |tally: &Tally| tally.runs.saturating_sub(tally.kept + tally.by_failing);
         self.tallies.get(access).map_or(0, successful)
+    }
+
+    /// Whether so many successful runs have watched it, or all that there were.
+    pub(super) fn is_compared(&self, access: &Access, least: u32) -> bool {
+        self.compared(access) >= least.min(self.successes)
     }
 
     /// How many of them had it from the start.

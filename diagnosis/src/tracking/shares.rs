@@ -28,8 +28,14 @@ impl Assignment {
         let mut kept: Vec<Location> = Vec::new();
         for location in in_turn(together, &wanted, scattered(run)).into_iter().flatten() {
             kept.push(location);
-            if needed(&kept) > registers {
-                kept.pop();
+            while needed(&kept) > registers {
+                // One of its places is better than none.
+                match kept.last_mut() {
+                    Some((_, spec)) if spec.places > 1 => spec.places -= 1,
+                    _ => {
+                        kept.pop();
+                    }
+                }
             }
         }
         Self {
@@ -170,6 +176,23 @@ mod tests {
                 .iter()
                 .all(|share| *share == all)
         );
+    }
+
+    #[test]
+    fn of_a_location_that_is_at_several_places_some_are_better_than_none() {
+        let (watched, spec) = location(1, 8);
+        let several = (watched, WatchSpec { places: 3, ..spec });
+        let all = assignment(vec![several, location(2, 8)], vec![0]);
+        let places = |registers| {
+            let shares = (0..16).map(|run| all.clone().share(registers, run));
+            let of_first = shares
+                .flat_map(|share| share.locations)
+                .filter(|(of, _)| of.access.0 == 1);
+            of_first.map(|(_, spec)| spec.places).collect::<BTreeSet<_>>()
+        };
+        assert_eq!(places(1), BTreeSet::from([1]));
+        assert_eq!(places(4), BTreeSet::from([3]));
+        assert!(places(2).contains(&2));
     }
 
     #[test]

@@ -226,7 +226,7 @@ impl Tracking<'_, '_> {
         let site = planned.plan.watch_sites.get(*armed.sites.first()?)?;
         let access = self.access(site);
         let seen = self.seen_well(&access);
-        let is_known = seen >= ENOUGH && self.given_up.compared(&access) >= COMPARED;
+        let is_known = seen >= ENOUGH && self.given_up.is_compared(&access, COMPARED);
         let in_vain = self.given_up.is_idle(&access) || self.given_up.contains(&access);
         if is_known || in_vain || rank == Rank::Near && self.given_up.is_quiet(&access) {
             return None;
