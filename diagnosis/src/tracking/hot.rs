@@ -4,8 +4,7 @@
 //! left out of the next plans, block by block: the loop that decodes a string is hot, and in the same function is the branch
 //! that a broken string takes.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use program::code::{BlockId, FlowGraph, InstrIx};
 use program::{FunctionRef, LinkAddr, ModuleId, Pc, Program};
