@@ -36,7 +36,7 @@ pub const FIRST: u32 = 2;
 const RECURRENCES: u64 = 3;
 /// Successful runs that could have shown it.
 const LEAST_SUCCESSES: u64 = 5;
-/// The same while a longer pattern could still turn out to be the better explanation: by what comes after it,
+/// The same while a longer pattern could still turn out to be the better explanation: by what comes after it, or if it is no chance,
 const SUCCESSES_TO_CLOSE: u64 = 20;
 /// or by what comes before.
 const SUCCESSES_TO_REVERSE: u64 = 10;
@@ -250,7 +250,7 @@ impl Adapt {
         self.here += u32::from(run.failed && run.here);
         let patient = self.recurrences < self.patiently(PATIENCE);
         let least = match (run.open, self.shared) {
-            (Some(Open::End), _) => SUCCESSES_TO_CLOSE,
+            (Some(Open::End | Open::Doubt), _) => SUCCESSES_TO_CLOSE,
             (_, true) => LEAST_SUCCESSES * SHARED_SUCCESSES,
             (Some(Open::Reverse), false) => SUCCESSES_TO_REVERSE,
             (None, false) => LEAST_SUCCESSES,
@@ -322,7 +322,8 @@ impl Adapt {
         // Nor do failing runs tell more where a search would be over, had successful ones tracked as much as they.
         let told = |best: &Ranked| {
             let often = best.counts.failing_with > 1 && best.counts.separate() && shown(best);
-            often && best.says_something() && (run.alone || run.watched) && !self.shared
+            let says = best.says_something() || run.open.is_some();
+            often && says && (run.alone || run.watched) && !self.shared
         };
         let compared = self.all_successes >= FEW_SUCCESSES;
         let best = run.ranked.first();

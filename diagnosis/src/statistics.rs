@@ -50,6 +50,18 @@ impl Counts {
         self.chance_up_to(LIKELY) <= LIKELY
     }
 
+    /// Whether it held less often in successful runs than something else, by more than chance.
+    #[must_use]
+    pub fn is_rarer_than(&self, other: &Self) -> bool {
+        let successes = Self {
+            failing_with: other.successful_with,
+            failing: other.successful,
+            successful_with: self.successful_with,
+            successful: self.successful,
+        };
+        successes.convince()
+    }
+
     /// The chance, or some number above `enough` if it is more than that. Every predictor is asked for it with every run, so its price must
     /// not grow with them: only the terms near the middle of the distribution are added up, as many as its width, which is
     /// the root of the number of runs.

@@ -200,6 +200,7 @@ impl<'a> Program<'a> {
         let own = frames
             .iter()
             .enumerate()
+            .filter(|(_, frame)| !frame.implicit)
             .find(|(_, frame)| frame.file.as_deref().is_some_and(|file| !is_library_path(file)));
         match own {
             None => Attribution::Library,

@@ -278,6 +278,8 @@ impl AtomicityPattern {
     pub fn of(first: AccessKind, between: AccessKind, second: AccessKind) -> Option<Self> {
         if between.writes() {
             match (first.reads(), first.writes(), second.reads(), second.writes()) {
+                // What a statement wrote after it had read is what another one overwrote before somebody read it.
+                (true, true, true, true) => return Some(Self::Wwr),
                 (true, _, _, true) => return Some(Self::Rww),
                 (_, true, true, _) => return Some(Self::Wwr),
                 (true, _, true, _) => return Some(Self::Rwr),

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::deadly::deadly;
-use super::{Class, Ranked, Showing, Standing, expected_writes};
+use super::{Class, Ranked, Showing, Standing, expected_writes, returned};
 use crate::evidence::Evidence;
 use crate::predictor::{Actor, AtomicityPattern, Ending, OrderPattern, Predictor, Role, Test, When};
 use crate::run::{Because, Catalogue, LocationId, Shape, StatementId};
@@ -269,8 +269,7 @@ impl<'a> Judge<'a> {
 
     /// Whether a successful run had `read` return what `write` wrote.
     fn returned(&self, location: LocationId, write: &Actor, read: &Actor) -> bool {
-        let wr = order(OrderPattern::Wr, location, write, read);
-        self.evidence.counts(&wr).successful_with > 0
+        returned(self.evidence, location, write, read)
     }
 
     /// Whether threads of the kind that makes a write change what is read elsewhere, too.
@@ -307,15 +306,6 @@ impl<'a> Judge<'a> {
             (true, Some(Shape::Pointer)) => Showing::InPointer,
             (true, _) => Showing::InNumber,
         }
-    }
-}
-
-fn order(pattern: OrderPattern, location: LocationId, first: &Actor, second: &Actor) -> Predictor {
-    Predictor::Order {
-        pattern,
-        location,
-        first: first.clone(),
-        second: second.clone(),
     }
 }
 

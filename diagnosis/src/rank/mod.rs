@@ -45,6 +45,7 @@ mod open;
 mod surer;
 #[cfg(test)]
 mod tests;
+mod turned;
 
 use std::cmp::Ordering;
 
@@ -58,6 +59,7 @@ use left_out::leave_out;
 use longer::put_the_longer_first;
 pub use open::{Open, open, rival};
 use surer::put_the_surer_first;
+use turned::put_what_was_met_first;
 
 /// The F-measure, in hundredths, from which on a predictor separates failing runs from successful ones. One that held in half
 /// of the failing runs, and in no other, has 83; in a third of them, 71.
@@ -105,6 +107,10 @@ impl Ranked {
         let counts = &self.counts;
         let in_most = counts.failing_with * 2 >= counts.failing;
         self.standing.class <= Class::Threads && in_most && counts.separate()
+    }
+
+    fn is_value(&self) -> bool {
+        matches!(self.predictor, Predictor::Value { .. })
     }
 
     /// Whether it says something, and separates the runs.
@@ -223,6 +229,7 @@ pub fn rank(catalogue: &Catalogue, evidence: &Evidence, failing: StatementId) ->
     leave_out(&mut ranked, evidence);
     ranked.sort_by(best_first);
     put_the_surer_first(&mut ranked);
+    put_what_was_met_first(&mut ranked);
     put_the_longer_first(&mut ranked);
     put_bad_values_first(&mut ranked, catalogue, evidence);
     open.sort_by(best_first);
@@ -254,4 +261,15 @@ pub fn expected_writes(evidence: &Evidence, location: LocationId, read: &Actor) 
             _ => None,
         })
         .collect()
+}
+
+/// Whether a successful run had `read` return what another thread's `write` wrote.
+fn returned(evidence: &Evidence, location: LocationId, write: &Actor, read: &Actor) -> bool {
+    let order = Predictor::Order {
+        pattern: OrderPattern::Wr,
+        location,
+        first: write.clone(),
+        second: read.clone(),
+    };
+    evidence.counts(&order).successful_with > 0
 }

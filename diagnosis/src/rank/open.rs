@@ -1,8 +1,11 @@
 //! What more runs may show to be the better explanation.
 
-use super::Ranked;
+use super::{Ranked, returned};
 use crate::evidence::Evidence;
-use crate::predictor::{Predictor, Role};
+use crate::predictor::{AtomicityPattern, Predictor, Role};
+
+/// Failing runs that are not one's own.
+const SEVERAL: u64 = 3;
 
 /// Why a longer pattern at the same location, that tells as much as the best predictor, does not explain the failure yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -10,6 +13,8 @@ pub enum Open {
     /// No successful run had its first two accesses the other way round: where one has, it is not the order of the last two
     /// alone that is to blame.
     Reverse,
+    /// It explains the failure, but that may be chance: it often ends well.
+    Doubt,
     /// No successful run got as far as the last of its accesses.
     End,
 }
@@ -18,38 +23,55 @@ pub enum Open {
 #[must_use]
 pub fn open(evidence: &Evidence, ranked: &[Ranked]) -> Option<Open> {
     let best = ranked.first()?;
-    let known = |predictor: &Predictor| {
-        ranked
-            .iter()
-            .any(|ranked| ranked.explains && ranked.predictor == *predictor)
-    };
-    let locations = best.predictor.locations();
-    let may_tell = |predictor: &Predictor| {
-        evidence.counts(predictor).compare_f(&best.counts).is_ge() && !known(predictor)
-    };
-    let why = |predictor: &Predictor| match predictor {
-        Predictor::Atomicity {
-            location,
-            first,
-            between,
-            second,
-            ..
-        } if locations.contains(location) => {
-            let ends_with_best = matches!(&best.predictor, Predictor::Order { location: at, first, second: last, .. }
-                if (at, first, last) == (location, between, second));
-            if !evidence.succeeded_by(*location, second) {
-                Some(Open::End)
-            } else if ends_with_best && !evidence.succeeded_with(*location, between, first) {
-                Some(Open::Reverse)
-            } else {
-                None
-            }
-        }
-        _ => None,
-    };
     let predictors = evidence.predictors();
-    let open = predictors.filter_map(|predictor| why(predictor).filter(|_| may_tell(predictor)));
-    open.max()
+    predictors
+        .filter_map(|predictor| why(predictor, best, evidence, ranked))
+        .max()
+}
+
+fn why(predictor: &Predictor, best: &Ranked, evidence: &Evidence, ranked: &[Ranked]) -> Option<Open> {
+    let Predictor::Atomicity {
+        pattern,
+        location,
+        first,
+        between,
+        second,
+    } = predictor
+    else {
+        return None;
+    };
+    let ends_with_best = match &best.predictor {
+        Predictor::Order {
+            location: at,
+            first,
+            second: last,
+            ..
+        } => (at, first, last) == (location, between, second),
+        Predictor::Value { location: of, at, .. } => (of, at) == (location, second),
+        _ => false,
+    };
+    let counts = evidence.counts(predictor);
+    let may_tell = match &best.predictor {
+        // What the value follows from was in all failing runs, and may have ended well in others.
+        Predictor::Value { .. } => {
+            let in_all = counts.failing_with >= SEVERAL && counts.failing_with == counts.failing;
+            ends_with_best && in_all && counts.separate()
+        }
+        other => other.locations().contains(location) && counts.compare_f(&best.counts).is_ge(),
+    };
+    let known = ranked
+        .iter()
+        .find(|ranked| ranked.explains && ranked.predictor == *predictor);
+    let reversed = match pattern {
+        AtomicityPattern::Rwr | AtomicityPattern::Rww => returned(evidence, *location, between, first),
+        AtomicityPattern::Wwr | AtomicityPattern::Wrw => evidence.succeeded_with(*location, between, first),
+    };
+    match known {
+        _ if !may_tell => None,
+        Some(known) => (best.is_value() && !known.counts.convince()).then_some(Open::Doubt),
+        None if !evidence.succeeded_by(*location, second) => Some(Open::End),
+        None => (ends_with_best && !reversed).then_some(Open::Reverse),
+    }
 }
 
 /// What may explain the failure as well as the best predictor does, if anybody looked: the same pattern between threads of the same kinds at

@@ -4,6 +4,7 @@
 //! `operator[]` for C++'s pointers and containers. Whoever reads the source sees the member of what `queue` stands for.
 
 use super::Namer;
+use super::locked::is_guard;
 use super::memory::Lvalue;
 use super::parts::Wanted;
 use super::path::{PointerKind, Step, Subscript};
@@ -38,6 +39,12 @@ impl<'m, 'a> Namer<'m, 'a> {
         let sources = self.module.sources();
         let result = sources.ty(function.return_type?);
         let object = sources.ty(function.parameters.first()?.ty?).pointee()?;
+        if is_guard(object)
+            && let Some(content) = result.pointee()
+            && let Some(found) = self.locked(call, content, wanted, depth)
+        {
+            return Some(found);
+        }
         let mut owner = self.behind_register(call, Gpr::RDI, 0, object.size()?, depth)?;
         if !owner.guards.iter().all(|guard| self.still(guard, ix, false)) {
             return None;
@@ -57,7 +64,7 @@ impl<'m, 'a> Namer<'m, 'a> {
         owner.part(wanted.clone())
     }
 
-    fn called_at(&self, call: InstrIx) -> Option<SubprogramInfo> {
+    pub(super) fn called_at(&self, call: InstrIx) -> Option<SubprogramInfo> {
         let (_, target, _) = self.flow.calls().find(|(at, _, _)| *at == call)?;
         let Target::Function(callee) = target else {
             return None;
@@ -77,7 +84,7 @@ fn follows(function: &str) -> Option<Follows> {
 }
 
 /// The last part of a function's name, without what generic functions are made for. The arrow of an operator is no bracket.
-fn plain(function: &str) -> &str {
+pub(super) fn plain(function: &str) -> &str {
     let mut depth = 0_u32;
     let mut start = 0;
     let bytes = function.as_bytes();

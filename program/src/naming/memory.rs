@@ -29,6 +29,8 @@ pub(super) struct Lvalue<'m, 'a> {
     pub ty: Type<'m, 'a>,
     /// The standard type around it that stands for what it points to, and the steps before that.
     pub handle: Option<(usize, Handle)>,
+    /// The steps to the enumeration whose tag this is.
+    pub tag_of: Option<usize>,
     /// What must still hold where the name is used.
     pub guards: Vec<Guard>,
     /// Whether a pointer was followed.
@@ -55,13 +57,15 @@ impl<'m, 'a> Lvalue<'m, 'a> {
             steps: Vec::new(),
             ty: variable.ty,
             handle: None,
+            tag_of: None,
             guards: Vec::new(),
             is_pointed: false,
         }
     }
 
     pub fn text(&self) -> Option<String> {
-        render(&self.root.name, &self.steps)
+        let steps = self.tag_of.and_then(|steps| self.steps.get(..steps));
+        render(&self.root.name, steps.unwrap_or(&self.steps))
     }
 
     /// As nobody writes it, with what libraries keep to themselves.
@@ -91,6 +95,7 @@ impl<'m, 'a> Lvalue<'m, 'a> {
         whole.steps.extend(part.steps);
         whole.ty = part.ty;
         whole.handle = part.handle.map(|(steps, handle)| (before + steps, handle));
+        whole.tag_of = part.tag_of.map(|steps| before + steps);
         whole
     }
 }
@@ -253,6 +258,7 @@ impl<'m, 'a> Namer<'m, 'a> {
             steps: Vec::new(),
             ty: sources.ty(variable.ty?),
             handle: None,
+            tag_of: None,
             guards: Vec::new(),
             is_pointed: false,
         };

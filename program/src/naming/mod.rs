@@ -10,7 +10,7 @@
 //! - `scope` knows the variables at an instruction, `pointers` finds the one that an address comes from
 //! - `parts` goes from an object to the part that holds the bytes, `wrappers` past the standard types that
 //!   no source writes out
-//! - `dereferenced` goes through the calls that only follow a pointer, `earlier` back to where a pointer was made
+//! - `dereferenced` goes through the calls that only follow a pointer, `locked` from the guard of a lock to the lock, `earlier` back to where a pointer was made
 //! - `path` writes it down; `callee` asks whoever is passed what has no name, `received` which variable a value without one is put into
 
 mod address;
@@ -18,6 +18,7 @@ mod callee;
 mod dereferenced;
 mod earlier;
 mod fresh;
+mod locked;
 mod memory;
 mod origin;
 mod parts;

@@ -97,7 +97,7 @@ impl Namer<'_, '_> {
     }
 
     /// The instruction that runs before another one on every way.
-    fn before(&self, at: InstrIx) -> Option<InstrIx> {
+    pub(super) fn before(&self, at: InstrIx) -> Option<InstrIx> {
         let id = self.flow.block_of(at)?;
         let block = self.flow.block(id)?;
         if block.instrs.start < at.0 {

@@ -42,6 +42,8 @@ pub(super) struct Part<'s, 'a> {
     pub ty: Type<'s, 'a>,
     /// The outermost standard type that stands for what its pointer points to, and the steps before it.
     pub handle: Option<(usize, Handle)>,
+    /// The steps to the outermost enumeration whose tag the bytes are: what they tell is which variant it has.
+    pub tag_of: Option<usize>,
 }
 
 impl Wanted {
@@ -81,6 +83,7 @@ pub(super) fn part<'s, 'a>(ty: Type<'s, 'a>, wanted: Wanted) -> Option<Part<'s, 
         steps: Vec::new(),
         ty,
         handle: None,
+        tag_of: None,
     };
     descend(whole, wanted, DEEPEST)
 }
@@ -120,6 +123,7 @@ pub(super) fn pointed<'s, 'a>(
         steps,
         ty: target,
         handle: None,
+        tag_of: None,
     };
     descend(part, wanted, DEEPEST)
 }
@@ -162,6 +166,14 @@ fn in_structure<'s, 'a>(
     let ty = part.ty;
     let members = ty.members();
     wanted.spend(members.len())?;
+    let mut part = part;
+    let tag = members.iter().find_map(|member| {
+        let tag = tag_of(ty, member).filter(|_| member.offset == offset)?;
+        (tag.size() == Some(wanted.width)).then_some(tag)
+    });
+    if tag.is_some() && part.tag_of.is_none() {
+        part.tag_of = Some(part.steps.len());
+    }
     let mut touched: Vec<&Member> = Vec::new();
     for member in &members {
         if touches(ty, member, offset, &wanted)? {
@@ -212,8 +224,20 @@ fn in_structure<'s, 'a>(
         {
             Some(one.clone())
         }
-        _ => whole(),
+        _ => whole().or_else(|| {
+            let ty = tag?;
+            Some(Part { ty, ..part.clone() })
+        }),
     }
+}
+
+/// The type of a member that says which variant an enumeration of Rust has. It has no name, and is no structure.
+fn tag_of<'s, 'a>(whole: Type<'s, 'a>, member: &Member) -> Option<Type<'s, 'a>> {
+    if member.name.is_some() {
+        return None;
+    }
+    let ty = whole.sources().ty(member.ty);
+    matches!(ty.stripped().kind(), TypeKind::Base { .. }).then_some(ty)
 }
 
 fn in_array<'s, 'a>(

@@ -42,6 +42,8 @@ pub struct SourceFrame {
     pub inlined: bool,
     /// The line on which the function is declared; 0 when unknown.
     pub decl_line: u32,
+    /// Whether the compiler made it because nobody wrote one, as C++ has it for destructors and copies.
+    pub implicit: bool,
 }
 
 /// A row of a line table: instructions that belong to one line.

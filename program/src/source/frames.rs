@@ -34,6 +34,7 @@ impl Sources<'_> {
                 function: naming.name.clone(),
                 linkage_name: naming.linkage_name.clone(),
                 decl_line: naming.decl_line,
+                implicit: naming.implicit,
                 inlined: true,
                 ..std::mem::replace(&mut place, call)
             });
@@ -43,6 +44,7 @@ impl Sources<'_> {
             function: naming.name.clone(),
             linkage_name: naming.linkage_name.clone(),
             decl_line: naming.decl_line,
+            implicit: naming.implicit,
             ..place
         });
         frames

@@ -24,6 +24,8 @@ pub(super) struct Naming {
     pub decl_file: Option<Arc<str>>,
     pub decl_line: u32,
     pub noreturn: bool,
+    /// Nobody wrote it.
+    pub implicit: bool,
 }
 
 impl<'a> Sources<'a> {
@@ -54,6 +56,7 @@ impl<'a> Sources<'a> {
     pub(super) fn naming(&self, die: Die) -> Naming {
         let mut naming = Naming::default();
         let mut plain = None;
+        let mut artificial = false;
         let mut at = die;
         self.inherited(die, |unit, entry| -> Option<()> {
             at = Die {
@@ -77,12 +80,15 @@ impl<'a> Sources<'a> {
                         let line = attr.udata_value().and_then(|line| u32::try_from(line).ok());
                         naming.decl_line = line.unwrap_or(0);
                     }
+                    gimli::DW_AT_artificial => artificial |= attr.value() == AttributeValue::Flag(true),
                     gimli::DW_AT_noreturn => naming.noreturn |= attr.value() == AttributeValue::Flag(true),
                     _ => {}
                 }
             }
             None
         });
+        // Only what every class has is nowhere in the source: the code of a lambda is.
+        naming.implicit = artificial && plain.as_deref().is_some_and(is_special);
         naming.name = naming.linkage_name.as_deref().and_then(demangled).or_else(|| {
             let plain = plain?;
             Some(self.qualified(at, &plain).into())
@@ -117,6 +123,12 @@ impl<'a> Sources<'a> {
         parts.reverse();
         parts.join("::")
     }
+}
+
+/// Whether a member function of this name is a destructor, an assignment, or, as operators and conversions have names of their own and the
+/// compiler makes no others, a constructor.
+fn is_special(name: &str) -> bool {
+    name == "operator=" || !name.starts_with("operator")
 }
 
 /// The readable form of a C++ or Rust symbol; `None` for a plain name.

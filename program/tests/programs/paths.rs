@@ -72,8 +72,42 @@ pub fn through(queue: &Arc<Queue>, nodes: &Vec<Node>) -> u64 {
 #[inline(never)]
 pub fn locked(stats: &Mutex<Stats>) {
     let mut guard = stats.lock().unwrap(); // = | guard
-    guard.misses = 7; // = guard.misses | stats.misses
+    guard.misses = 7; // = stats.misses
 } // = | guard
+
+pub struct Order {
+    pub count: u64,
+    pub text: String,
+}
+
+pub enum Desk {
+    Closed,
+    Idle(u32),
+    Busy(Order),
+}
+
+#[inline(never)]
+pub fn is_open(desk: &Desk) -> bool {
+    match desk { // = *desk
+        Desk::Closed => false,
+        Desk::Idle(_) => true,
+        Desk::Busy(order) => order.count > 0, // = order.count | *desk desk.__0.count
+    }
+}
+
+pub struct Till {
+    pub opened: u32,
+    pub next: Mutex<Option<Order>>,
+}
+
+#[inline(never)]
+pub fn has_next(till: &Till) -> bool {
+    let next = till.next.lock().unwrap(); // = | next
+    match *next { // = till.next
+        Some(_) => true,
+        None => false,
+    }
+} // = | next
 
 fn main() {
     let start = std::env::args().count() as u64;
@@ -92,6 +126,10 @@ fn main() {
     queue.count.fetch_add(1, Ordering::Relaxed);
     let queue = Arc::new(queue);
     let nodes = vec![Node { value: start, next: None }, Node { value: 2, next: None }];
+    let till = Till { opened: 0, next: Mutex::new(None) };
+    *till.next.lock().unwrap() = Some(Order { count: start, text: String::new() });
+    let open = is_open(&Desk::Idle(start as u32)) && is_open(&Desk::Busy(Order { count: start, text: String::new() }));
+    let total = total + (open && has_next(&till)) as u64;
     locked(&Mutex::new(Stats { hits: 0, misses: 0 }));
     std::process::exit((total + shared(&queue) + through(&queue, &nodes)) as i32);
 }
