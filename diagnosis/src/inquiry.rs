@@ -28,7 +28,7 @@ use crate::supplied::supplied;
 use crate::tracking::shares::part;
 use crate::tracking::{Assignment, Promising, Tracking, Wanted};
 use elsewhere::Elsewhere;
-use unseen::unseen;
+use unseen::{of_other_objects, unseen};
 use verdict::Verdict;
 
 /// Failing runs that are kept to be shown: a sketch shows one, the one that its best predictor describes.
@@ -61,6 +61,8 @@ pub struct Inquiry<'p, 'a> {
     /// Where else the bug has shown.
     elsewhere: Elsewhere,
     successful_run: Option<Run>,
+    /// A location of which a failing run watched other objects than the failing thread had.
+    missed: Option<Promising>,
     backends: Backends,
     rates: Rates,
     cut: Cut,
@@ -175,6 +177,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             failing_runs: Vec::new(),
             elsewhere: Elsewhere::default(),
             successful_run: None,
+            missed: None,
             backends: Backends {
                 control_flow: "none".to_owned(),
                 data_flow: "none".to_owned(),
@@ -278,12 +281,15 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         self.go_on(next);
     }
 
-    /// What the best explanation is about, and one that may be as good: it is watched in every run until it is known or refuted.
+    /// What the best explanation is about, and one that may be as good: it is watched in every run until it is known or refuted. While
+    /// nothing explains the failure, what the failing thread had another object of than the registers: it takes several of them.
     fn promising(&self) -> Vec<Promising> {
         let best = self.explaining().filter(|best| best.explains);
         let rival = best.and_then(|best| rival(best, &self.open));
         let rival = rival.filter(|_| !self.adapt.is_shared());
-        best.into_iter().chain(rival).flat_map(accesses).collect()
+        let missed = self.missed.into_iter().filter(|_| best.is_none());
+        let explaining = best.into_iter().chain(rival).flat_map(accesses);
+        explaining.chain(missed).collect()
     }
 
     /// The best predictor, or what explains the failure beside one that does not. Beside what only says that it failed, that is one that
@@ -455,6 +461,15 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         if let Some(failure) = &failure {
             let unseen = unseen(&run, failure, self.program, &mut self.catalogue);
             run.watched.retain(|location| !unseen.contains(location));
+            let missed = of_other_objects(&run);
+            run.watched
+                .retain(|location| missed.iter().all(|(other, _)| other != location));
+            if let Some(&(location, statement)) = missed.first() {
+                self.missed = Some(Promising {
+                    statement,
+                    location: Some(location),
+                });
+            }
         }
         if matches!(taken, Taken::FailedElsewhere(_)) {
             // It did not get to where the others failed: that something did not happen there says nothing.

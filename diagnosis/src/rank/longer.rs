@@ -43,7 +43,9 @@ pub(super) fn put_the_longer_first(ranked: &mut [Ranked]) {
     };
     let is_longer = |other: &Ranked| other.explains && contains(other) && in_all(other);
     let no_worse = |other: &Ranked| !best.counts.is_rarer_than(&other.counts);
-    let longer = ranked.iter().position(|other| is_longer(other) && no_worse(other));
+    let longer = ranked
+        .iter()
+        .position(|other| is_longer(other) && no_worse(other));
     if let Some(at) = longer {
         ranked[..=at].rotate_right(1);
     }

@@ -61,11 +61,11 @@ impl Provenance {
         };
         self.runs += if allocations.cut_short { CUT_SHORT } else { 1 };
         let places = Places::new(program, &record.modules);
-        let threads: BTreeSet<u32> = record.hits.iter().map(|hit| hit.tid).collect();
-        let few = if threads.len() > 1 { 1 } else { FEW };
         for (number, watched) in record.watched.iter().enumerate() {
             let own = record.hits.iter();
             let mut own = own.filter(|hit| usize::try_from(hit.location).is_ok_and(|at| at == number));
+            let threads: BTreeSet<u32> = own.clone().map(|hit| hit.tid).collect();
+            let few = if threads.len() > 1 { 1 } else { FEW };
             let mut touched: BTreeSet<RunAddr> = own.clone().map(|hit| hit.addr).collect();
             if touched.is_empty() || watched.fixed.is_some() {
                 continue;
