@@ -6,7 +6,7 @@
 //! not end the search before the whole slice is tracked, and not even then where there are threads: it may well be the trace of
 //! something farther back. Neither does, of threads that wait for locks, what is no deadlock: that a lock was taken before somebody
 //! else wanted it is how every deadlock begins. After [`PATIENCE`] recurrences what there is has to do, unless it explains the
-//! failure by what may well be chance, once successful runs have tracked as much; after [`MOST_PATIENCE`] if it only restates the
+//! failure by what may well be chance, once successful runs have tracked as much; after [`MOST_PATIENCE`] or [`LAST_PATIENCE`] if it only restates the
 //! failure. An explanation that stands after so many waits for the successful runs that could refute it, and needs no more failing
 //! ones; neither does a value or a branch that would do, nor a search that has hardly any successful runs to compare with. One beside
 //! which a longer pattern is open, because no successful run got to its last access, waits for more of them, and from the start.
@@ -45,6 +45,8 @@ const SUCCESSES: Part = Part::runs_of(LEAST_SUCCESSES);
 const PATIENCE: Part = Part::runs_of(5);
 /// The same as long as nothing says more than that the failure happened, and there is more to track.
 const MOST_PATIENCE: Part = Part::runs_of(8);
+/// The same where there are threads: what they do to each other has to have its turn in a failing run.
+const LAST_PATIENCE: Part = Part::runs_of(12);
 /// Successful runs that have tracked as much as the last ones, before it ends without an explanation,
 const TO_END: Part = Part::runs_of(2);
 /// or that the best predictor was not in.
@@ -184,6 +186,12 @@ impl Adapt {
         self.recurrences.runs()
     }
 
+    /// Whether only successful runs tell more, of what is the best so far.
+    #[must_use]
+    pub(crate) fn waits(&self) -> bool {
+        self.waits
+    }
+
     /// Whether hosts watch parts of what is planned.
     #[must_use]
     pub(crate) fn is_shared(&self) -> bool {
@@ -301,11 +309,16 @@ impl Adapt {
             let without = best.counts.successful.saturating_sub(best.counts.successful_with);
             let refutable = !self.shared || best.counts.successful >= TO_END.runs() && !run.uncompared;
             let compared = (tracked || without >= MANY) && refutable;
-            let most = self.patiently(MOST_PATIENCE);
             // What threads do to each other may not have had its turn in a failing run.
             let turned = run.alone || run.watched;
             // Nor may what one thread does alone, as long as nothing says more than that it failed.
-            let over = turned && (best.says_something() || whole && run.watched) || self.recurrences >= most;
+            let says = best.says_something();
+            let most = match says || run.alone {
+                true => MOST_PATIENCE,
+                false => LAST_PATIENCE,
+            };
+            let late = self.recurrences >= self.patiently(most);
+            let over = turned && (says || whole && run.watched) || late;
             if !patient && compared && over {
                 return Next::Stop(stop);
             }

@@ -2,6 +2,7 @@
 
 mod elsewhere;
 mod files;
+mod missed;
 mod unseen;
 mod verdict;
 
@@ -28,7 +29,8 @@ use crate::supplied::supplied;
 use crate::tracking::shares::part;
 use crate::tracking::{Assignment, Promising, Tracking, Wanted};
 use elsewhere::Elsewhere;
-use unseen::{of_other_objects, unseen};
+use missed::Missed;
+use unseen::unseen;
 use verdict::Verdict;
 
 /// Failing runs that are kept to be shown: a sketch shows one, the one that its best predictor describes.
@@ -61,8 +63,7 @@ pub struct Inquiry<'p, 'a> {
     /// Where else the bug has shown.
     elsewhere: Elsewhere,
     successful_run: Option<Run>,
-    /// A location of which a failing run watched other objects than the failing thread had.
-    missed: Option<Promising>,
+    missed: Missed,
     backends: Backends,
     rates: Rates,
     cut: Cut,
@@ -177,7 +178,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             failing_runs: Vec::new(),
             elsewhere: Elsewhere::default(),
             successful_run: None,
-            missed: None,
+            missed: Missed::default(),
             backends: Backends {
                 control_flow: "none".to_owned(),
                 data_flow: "none".to_owned(),
@@ -282,14 +283,20 @@ impl<'p, 'a> Inquiry<'p, 'a> {
     }
 
     /// What the best explanation is about, and one that may be as good: it is watched in every run until it is known or refuted. While
-    /// nothing explains the failure, what the failing thread had another object of than the registers: it takes several of them.
+    /// nothing explains the failure, what the failing thread had another object of than the registers: it takes several of them for some runs.
     fn promising(&self) -> Vec<Promising> {
         let best = self.explaining().filter(|best| best.explains);
         let rival = best.and_then(|best| rival(best, &self.open));
         let rival = rival.filter(|_| !self.adapt.is_shared());
-        let missed = self.missed.into_iter().filter(|_| best.is_none());
-        let explaining = best.into_iter().chain(rival).flat_map(accesses);
-        explaining.chain(missed).collect()
+        // What would do if successful runs do not refute it has to be watched in them.
+        let waiting = self
+            .ranked
+            .first()
+            .filter(|first| self.adapt.waits() && first.says_something());
+        let missed = self.missed.wanted().filter(|_| best.is_none());
+        let best = best.or(waiting);
+        let known = best.into_iter().chain(rival).flat_map(accesses);
+        known.chain(missed).collect()
     }
 
     /// The best predictor, or what explains the failure beside one that does not. Beside what only says that it failed, that is one that
@@ -461,15 +468,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
         if let Some(failure) = &failure {
             let unseen = unseen(&run, failure, self.program, &mut self.catalogue);
             run.watched.retain(|location| !unseen.contains(location));
-            let missed = of_other_objects(&run);
-            run.watched
-                .retain(|location| missed.iter().all(|(other, _)| other != location));
-            if let Some(&(location, statement)) = missed.first() {
-                self.missed = Some(Promising {
-                    statement,
-                    location: Some(location),
-                });
-            }
+            self.missed.take(&mut run, self.catalogue.catalogue());
         }
         if matches!(taken, Taken::FailedElsewhere(_)) {
             // It did not get to where the others failed: that something did not happen there says nothing.
@@ -523,6 +522,9 @@ impl<'p, 'a> Inquiry<'p, 'a> {
     fn adapt(&mut self, taken: &Taken, part: Part) {
         let length = u32::try_from(self.tracking.statements().len()).unwrap_or(u32::MAX);
         let uncompared = self.recurring().next().is_some();
+        // What failing runs watched other objects of, they have not watched.
+        let explained = self.ranked.first().is_some_and(|best| best.explains);
+        let missed = self.missed.wanted().is_some() && !explained;
         let next = self.adapt.ended(Ended {
             failed: taken.is_failure(),
             here: *taken == Taken::Failed,
@@ -530,7 +532,7 @@ impl<'p, 'a> Inquiry<'p, 'a> {
             ranked: &self.ranked,
             uncompared,
             slice_length: self.tracking.is_exhausted().then_some(length),
-            watched: self.tracking.is_watched(),
+            watched: self.tracking.is_watched() && !missed,
             open: open(&self.evidence, &self.ranked),
             locked: self.is_deadlock(),
             alone: self.is_alone(),

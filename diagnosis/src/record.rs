@@ -190,6 +190,9 @@ pub struct BlockRecord {
     pub stack: Vec<RunAddr>,
     /// For each of them, how many blocks of the run were allocated by the same calls up to this one.
     pub alike: Vec<u32>,
+    /// The how manieth of these it was, from 1.
+    #[serde(default)]
+    pub nth: Vec<u32>,
 }
 
 /// Recorded control flow.

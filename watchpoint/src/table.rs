@@ -20,6 +20,8 @@ struct Used {
     at: Location,
     slot: Slot,
     since: u64,
+    /// The location stays at this place.
+    pinned: bool,
 }
 
 /// All registers.
@@ -103,7 +105,7 @@ impl Table {
         while self.free() < slots.len() {
             let oldest = self.registers.iter().flatten();
             let oldest = oldest
-                .filter(|used| used.location == location)
+                .filter(|used| used.location == location && !used.pinned)
                 .min_by_key(|used| used.since)
                 .copied();
             let Some(oldest) = oldest else {
@@ -131,6 +133,7 @@ impl Table {
                     at,
                     slot,
                     since: self.moves,
+                    pinned: false,
                 };
                 *used = Some(new);
                 placement.set.push((register, wanted(&new)));
@@ -144,6 +147,26 @@ impl Table {
         }
         placement.armed = true;
         Ok(placement)
+    }
+
+    /// A location stays at a place, if it is watched there.
+    pub(crate) fn pin(&mut self, location: usize, at: Location) {
+        for used in self.registers.iter_mut().flatten() {
+            used.pinned |= used.location == location && used.at == at;
+        }
+    }
+
+    /// Whether a location stays at as many places as it is to be watched at.
+    pub(crate) fn stays(&self, location: usize, places: u32) -> bool {
+        let pinned = self.registers.iter().flatten();
+        let pinned = pinned.filter(|used| used.location == location && used.pinned);
+        let mut at: Vec<Location> = Vec::new();
+        for used in pinned {
+            if !at.contains(&used.at) {
+                at.push(used.at);
+            }
+        }
+        !at.is_empty() && at.len() >= places.max(1) as usize
     }
 
     /// A location is at another place now, and no longer where it was.
@@ -266,6 +289,20 @@ mod tests {
         let mut places: Vec<u64> = table.places().iter().map(|(_, place)| place.addr.0).collect();
         places.sort_unstable();
         assert_eq!(places, [0x1000, 0x2100, 0x2200]);
+    }
+
+    #[test]
+    fn a_location_stays_where_it_is_pinned() {
+        let mut table = Table::new(2);
+        table.hold(0, 1, 2);
+        table.place(0, at(0x1000, 8)).unwrap();
+        table.pin(0, at(0x1000, 8));
+        assert!(table.stays(0, 1) && !table.stays(0, 2));
+        for addr in [0x2000, 0x3000, 0x1000, 0x4000] {
+            table.place(0, at(addr, 8)).unwrap();
+            assert!(table.places().contains(&(0, at(0x1000, 8))), "{addr:#x}");
+        }
+        assert_eq!(table.places().len(), 2);
     }
 
     #[test]

@@ -88,6 +88,10 @@ pub struct Probe {
     pub expression: Expression,
     /// Accesses may have happened before this place is reached.
     pub late: bool,
+    /// Only this time that anybody comes by counts, from 1: of the objects that are made here one is meant, and the location stays at it.
+    /// Whoever attaches does not know how many there were before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nth: Option<u32>,
 }
 
 impl Probe {
@@ -422,6 +426,7 @@ mod tests {
                 disp: 0,
             },
             late,
+            nth: None,
         };
         let spec = WatchSpec {
             address: Address::Probed(vec![probe.clone()]),

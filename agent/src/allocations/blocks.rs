@@ -38,6 +38,14 @@ impl Block {
     }
 }
 
+/// Blocks that came by the same calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Alike {
+    blocks: u32,
+    /// Which of them one is, from 1.
+    nth: u32,
+}
+
 /// All of a run, in the order in which they were allocated.
 #[derive(Default)]
 pub(super) struct Blocks {
@@ -73,25 +81,27 @@ impl Blocks {
         let found = found.into_iter().filter_map(|at| self.all.get(at));
         let told = found.take(MOST_TOLD).map(|block| {
             let stack = calls(&block.registers, &block.stack, modules, files, FRAMES);
+            let alike = self.alike(block, &stack);
             BlockRecord {
                 addr: block.addr,
                 size: block.size,
-                alike: self.alike(block, &stack),
+                alike: alike.iter().map(|alike| alike.blocks).collect(),
+                nth: alike.iter().map(|alike| alike.nth).collect(),
                 stack,
             }
         });
         told.collect()
     }
 
-    /// How many blocks came by the same calls, up to each of them. A call that was made from the same place by the same callers
+    /// How many blocks came by the same calls, up to each of them, and which of these this is. A call that was made from the same place by the same callers
     /// has its return address at the same distance from the top of the stack, so nobody else's stack has to be unwound.
-    fn alike(&self, block: &Block, stack: &[RunAddr]) -> Vec<u32> {
+    fn alike(&self, block: &Block, stack: &[RunAddr]) -> Vec<Alike> {
         let Some((first, outer)) = stack.split_first() else {
             return Vec::new();
         };
         let mut same: Vec<&Block> = self.all.iter().collect();
         same.retain(|other| other.registers.rip == first.0);
-        let mut counts = vec![same.len()];
+        let mut counts = vec![Alike::of(block, &same)];
         let mut from = 0;
         for back in outer {
             let Some(at) = (from..)
@@ -102,12 +112,20 @@ impl Blocks {
             };
             from = at.0 + 1;
             same.retain(|other| other.word(at.0) == Some(back.0));
-            counts.push(same.len());
+            counts.push(Alike::of(block, &same));
         }
-        let counts = counts.into_iter();
         counts
-            .map(|count| u32::try_from(count).unwrap_or(u32::MAX))
-            .collect()
+    }
+}
+
+impl Alike {
+    fn of(block: &Block, same: &[&Block]) -> Self {
+        let before = same.iter().take_while(|other| !std::ptr::eq(**other, block));
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        Self {
+            blocks: number(same.len()),
+            nth: number(before.count() + 1),
+        }
     }
 }
 
@@ -136,9 +154,14 @@ mod tests {
             blocks.add(block(&words));
         }
         let stack = [1, 2, 3].map(RunAddr);
-        assert_eq!(blocks.alike(&blocks.all[0], &stack), [4, 3, 2]);
+        let alike = |of: usize, stack: &[RunAddr]| -> Vec<(u32, u32)> {
+            let alike = blocks.alike(&blocks.all[of], stack).into_iter();
+            alike.map(|alike| (alike.blocks, alike.nth)).collect()
+        };
+        assert_eq!(alike(0, &stack), [(4, 1), (3, 1), (2, 1)]);
+        assert_eq!(alike(2, &[1, 2, 4].map(RunAddr)), [(4, 3), (3, 3), (1, 1)]);
         // What is further out than the part of the stack that was kept is not known.
-        assert_eq!(blocks.alike(&blocks.all[0], &[1, 2, 9].map(RunAddr)), [4, 3]);
+        assert_eq!(alike(0, &[1, 2, 9].map(RunAddr)), [(4, 1), (3, 1)]);
     }
 
     #[test]

@@ -254,18 +254,23 @@ fn a_symptom_does_not_end_the_search_before_the_slice_does() {
     let (good, bad) = (lab.success("m:R2=5"), lab.failure("m:R2=0", 'm', &[2]));
     let ranked = rankings(&mut lab, &good, &bad, 5);
     assert!(!ranked[0][0].explains);
-    for (length, sigmas, stop) in [
+    for (length, alone, sigmas, stop) in [
         // The failing statement met a null: that it failed, and no more.
-        (Some(7), vec![4, 8, 8, 8], Stop::Exhausted),
-        (None, vec![4, 8, 16, 32, 64, 128, 256], Stop::Enough),
+        (Some(7), true, vec![4, 8, 8, 8], Some(Stop::Exhausted)),
+        (None, true, vec![4, 8, 16, 32, 64, 128, 256], Some(Stop::Enough)),
+        (None, false, vec![4, 8, 16, 32, 64, 128, 256, 512], None),
     ] {
+        let ended = |failed, ranked| Ended {
+            alone,
+            ..ended(failed, ranked, length)
+        };
         let mut adapt = Adapt::new(FIRST, 10);
         let mut seen = Vec::new();
-        let ended = ranked.iter().find_map(|ranked| {
+        let stopped = ranked.iter().find_map(|ranked| {
             for _ in 0..LEAST_SUCCESSES {
-                assert!(matches!(adapt.ended(ended(false, &[], length)), Next::Track(_)));
+                assert!(matches!(adapt.ended(ended(false, &[])), Next::Track(_)));
             }
-            match adapt.ended(ended(true, ranked, length)) {
+            match adapt.ended(ended(true, ranked)) {
                 Next::Track(sigma) => {
                     seen.push(sigma);
                     None
@@ -273,7 +278,7 @@ fn a_symptom_does_not_end_the_search_before_the_slice_does() {
                 Next::Stop(stop) => Some(stop),
             }
         });
-        assert_eq!((seen, ended), (sigmas, Some(stop)));
+        assert_eq!((seen, stopped), (sigmas, stop));
     }
 }
 
@@ -355,10 +360,14 @@ fn what_was_tracked_last_is_compared_before_the_search_ends() {
     let (good, bad) = (lab.success("m:R2=5"), lab.failure("m:R2=0", 'm', &[2]));
     let ranked = rankings(&mut lab, &good, &bad, 5);
     let mut adapt = Adapt::new(FIRST, 10);
-    let sigmas = ranked.iter().map(|ranked| adapt.ended(ended(true, ranked, None)));
+    let ended = |failed, ranked| Ended {
+        alone: true,
+        ..ended(failed, ranked, None)
+    };
+    let sigmas = ranked.iter().map(|ranked| adapt.ended(ended(true, ranked)));
     let sigmas: Vec<Next> = sigmas.collect();
     assert_eq!(sigmas, [4, 8, 16, 32, 32, 32, 32, 32].map(Next::Track));
-    let mut succeeds = || adapt.ended(ended(false, &ranked[7], None));
+    let mut succeeds = || adapt.ended(ended(false, &ranked[7]));
     assert_eq!(succeeds(), Next::Track(32));
     assert_eq!(succeeds(), Next::Stop(Stop::Enough));
 }

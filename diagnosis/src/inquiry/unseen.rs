@@ -1,12 +1,12 @@
 //! What a failing run watched in vain: another object than the one it failed over.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use failure::Failure;
 use program::{Pc, Program};
 
 use crate::reading::{Cataloguer, module_named};
-use crate::run::{Access, LocationId, Run, StatementId, ThreadIx, What};
+use crate::run::{Access, LocationId, Run, What};
 
 /// Addresses that nothing is at: below it is what a null pointer and a member's offset make.
 const NULL: u64 = 1 << 16;
@@ -53,47 +53,6 @@ pub(super) fn unseen(
         .collect()
 }
 
-/// The locations of which a run watched other objects than the one that the failing thread had in the end, the last one first, each with
-/// the statement by which that thread accessed its object. A register that came to it from one that several threads use, and change, tells nothing
-/// of what was done to it before.
-pub(super) fn of_other_objects(run: &Run) -> Vec<(LocationId, StatementId)> {
-    let Some(failing) = run.failed.and_then(|failed| failed.thread) else {
-        return Vec::new();
-    };
-    let accesses = |location: LocationId| {
-        let events = run.events.iter().enumerate();
-        events.filter_map(move |(number, event)| match event.what {
-            What::Access(access) if access.location == location => Some((number, event, access.addr)),
-            _ => None,
-        })
-    };
-    let came_late = |&location: &LocationId| {
-        let (last, event, place) = accesses(location)
-            .filter(|(_, event, _)| event.thread == failing)
-            .last()?;
-        let alone = accesses(location).all(|(_, event, addr)| addr != place || event.thread == failing);
-        let before = accesses(location).take_while(|(number, ..)| *number <= last);
-        let mut shared: BTreeMap<u64, (BTreeSet<ThreadIx>, bool)> = BTreeMap::new();
-        for (_, event, addr) in before.filter(|(.., addr)| *addr != place) {
-            let (threads, written) = shared.entry(addr).or_default();
-            threads.insert(event.thread);
-            let writes = matches!(event.what, What::Access(access) if access.kind.writes());
-            *written |= writes && event.thread != failing;
-        }
-        let elsewhere = shared
-            .into_values()
-            .any(|(threads, written)| threads.len() > 1 && written);
-        (alone && elsewhere).then_some((last, location, event.statement))
-    };
-    let late = run.watched.intersection(&run.late);
-    let mut missed: Vec<_> = late.filter_map(came_late).collect();
-    missed.sort_by_key(|(last, ..)| std::cmp::Reverse(*last));
-    let missed = missed.into_iter();
-    missed
-        .map(|(_, location, statement)| (location, statement))
-        .collect()
-}
-
 /// Whether a thread that failed at an address can have had it from the last pointer that it was seen to read, where nothing else was
 /// part of the address (`alone`).
 fn led_there(last: Option<Access>, alone: bool, failed_at: Option<u64>) -> bool {
@@ -106,34 +65,7 @@ fn led_there(last: Option<Access>, alone: bool, failed_at: Option<u64>) -> bool 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{AccessKind, Shape};
-    use crate::testkit::Lab;
-
-    /// Two workers change the stock of some article (51, 55), and in the end another one's is wrong (29).
-    #[test]
-    fn a_register_that_came_to_an_object_in_the_end_tells_nothing_of_it() {
-        let mut lab = Lab::new(
-            &[('m', "main"), ('a', "work")],
-            &[("available", Shape::Signed), ("available", Shape::Signed)],
-        );
-        let location = LocationId(0);
-        let missed = |lab: &mut Lab, text: &str, moved: bool| {
-            let mut run = lab.failure(text, 'm', &[29]);
-            run.late.insert(location);
-            for (number, event) in run.events.iter_mut().enumerate() {
-                if let (What::Access(access), true) = (&mut event.what, number >= 3 && moved) {
-                    access.addr += 0x100;
-                }
-            }
-            of_other_objects(&run)
-        };
-        let end = lab.line(29);
-        let text = "m:W44=4 a:R51=4 a:W55=0 m:R29=11";
-        assert_eq!(missed(&mut lab, text, true), [(location, end)]);
-        assert_eq!(missed(&mut lab, text, false), [], "it was that object");
-        let both = "m:W44=4 a:R51=4 a:W55=0 a:R51=12 m:R29=11";
-        assert_eq!(missed(&mut lab, both, true), [], "somebody else was there");
-    }
+    use crate::run::AccessKind;
 
     #[test]
     fn who_failed_over_null_had_read_null() {

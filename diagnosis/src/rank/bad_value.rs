@@ -20,13 +20,13 @@ const FARTHEST: usize = 4;
 pub(super) fn put_bad_values_first(ranked: &mut [Ranked], catalogue: &Catalogue, evidence: &Evidence) {
     let Some(best) = ranked.first() else { return };
     let as_good = |other: &&Ranked| other.counts.compare_f(&best.counts).is_eq();
-    let mut others = ranked.iter().take_while(as_good);
+    let others = || ranked.iter().take_while(as_good);
     let found = match &best.predictor {
         Predictor::Branch { branch, .. } if best.standing.class == Class::Branch => {
             let Some(info) = catalogue.branches.get(branch.0 as usize) else {
                 return;
             };
-            others.position(|other| {
+            others().position(|other| {
                 let value = read(other).filter(|value| is_bad(value, catalogue));
                 value.is_some_and(|value| !decides_on(info.statement, &value, catalogue, evidence))
             })
@@ -36,10 +36,18 @@ pub(super) fn put_bad_values_first(ranked: &mut [Ranked], catalogue: &Catalogue,
             location,
             test,
             ..
-        } if test.read_by().is_some() => others.position(|other| {
-            let value = read(other);
-            value.is_some_and(|value| value.at.statement == writer.statement && value.location != *location)
-        }),
+        } if test.read_by().is_some() => {
+            let other_value = |other| read(other).filter(|value| value.location != *location);
+            let read_by_writer =
+                |other| other_value(other).is_some_and(|value| value.at.statement == writer.statement);
+            // Who wrote something else has less to do with a null that was followed than that it was null.
+            let followed = |other| {
+                other_value(other).is_some_and(|value| value.test == Test::Zero && is_bad(&value, catalogue))
+            };
+            others()
+                .position(read_by_writer)
+                .or_else(|| others().position(followed))
+        }
         _ => None,
     };
     if let Some(at) = found {
@@ -131,6 +139,24 @@ mod tests {
         let at = lab.line(53).0 as usize;
         lab.catalogue.statements[at].gave = Some(Gave::Pointer);
         assert!(best(&mut lab, &runs).starts_with("value 53"));
+    }
+
+    /// Line 93 wrote which element is taken (110), and that is null.
+    #[test]
+    fn a_null_that_was_followed_comes_before_who_wrote_something_else() {
+        let locations = [
+            ("this->index_", Shape::Unsigned),
+            ("this->commands_[…]", Shape::Pointer),
+        ];
+        let mut lab = Lab::new(&[('m', "main")], &locations);
+        let index = |value: u64| format!("m:W93={value}@this->index_ m:R108={value}@this->index_");
+        let mut runs = vec![lab.success("m:R108=2@this->index_ m:R110=7@this->commands_[…]"); 8];
+        let failing = format!("{} m:R110=0@this->commands_[…]", index(3));
+        runs.extend(vec![lab.failure(&failing, 'm', &[111]); 3]);
+        assert!(best(&mut lab, &runs).contains("93"), "as far as is known");
+        let at = lab.line(110).0 as usize;
+        lab.catalogue.statements[at].gave = Some(Gave::Pointer);
+        assert!(best(&mut lab, &runs).starts_with("value 110"));
     }
 
     #[test]

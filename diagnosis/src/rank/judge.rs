@@ -159,9 +159,12 @@ impl<'a> Judge<'a> {
     /// Rules 1 and 2.
     fn class(&self, predictor: &Predictor, explains: bool) -> Class {
         match predictor {
-            Predictor::Value { at, test, .. } => match (test, self.restates(at.statement)) {
+            Predictor::Value {
+                at, location, test, ..
+            } => match (test, self.restates(at.statement)) {
                 (Test::Is(_), true) => Class::FailingNumber,
                 (Test::Is(_), false) => Class::Number,
+                (_, false) if self.is_inside_a_library(at.statement, *location) => Class::Number,
                 (_, true) => Class::FailingValue,
                 (Test::NonZeroReadBy(_), false) => Class::Written,
                 (_, false) => Class::Value,
@@ -177,6 +180,15 @@ impl<'a> Judge<'a> {
             _ if explains => Class::Explanation,
             _ => Class::Threads,
         }
+    }
+
+    /// Whether a location has no name where others have one, and the failing thread did not fail of what came from there: what a library
+    /// keeps for itself has some number in each run.
+    fn is_inside_a_library(&self, statement: StatementId, location: LocationId) -> bool {
+        let statement = self.catalogue.statements.get(statement.0 as usize);
+        let named = statement.is_some_and(|info| info.line.is_some() && info.gave.is_none());
+        let location = self.catalogue.locations.get(location.0 as usize);
+        named && location.is_some_and(|info| info.variable.is_none())
     }
 
     /// Whether a statement is the failing one, or decides on nothing but it.

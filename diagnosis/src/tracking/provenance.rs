@@ -2,7 +2,8 @@
 //!
 //! An address that comes to an access through memory (a field of another object, a queue, a container) is known late to
 //! whoever reads the code: what happened to the object before is not seen. A run that notes allocations shows which call made
-//! the object, and the next ones watch it from the return of that call on.
+//! the object, and the next ones watch it from the return of that call on. Of a call that makes many, which one it was: what a program
+//! makes in the beginning it makes in the same order in each run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,8 +23,23 @@ const CUT_SHORT: u32 = 8;
 /// Objects that a call makes in a run of one thread, which uses the newest. Of more, the registers would lose the one that
 /// matters; of two, where several threads use what is watched and each has its own.
 const FEW: u32 = 4;
+/// Objects that a call makes of which one can be told by its number.
+const MANY: u32 = 256;
+/// Failing runs in which it was the same object, after which registers follow no other one.
+const SAME: u32 = 2;
+/// Runs that are asked in vain.
+const IN_VAIN: u32 = 12;
 /// Places in the code where one location is found early: where the last runs had it.
 const MOST_SITES: usize = 3;
+
+/// One of the objects that a call makes, which the failing thread had in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Numbered {
+    site: Site,
+    nth: u32,
+    /// Failing runs in which it was this one.
+    runs: u32,
+}
 
 /// A call that makes an object, and where in it a location is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +54,8 @@ struct Site {
 #[derive(Debug, Default)]
 pub(super) struct Provenance {
     sites: BTreeMap<Access, Vec<Site>>,
+    numbered: BTreeMap<Access, Vec<Numbered>>,
+    in_vain: BTreeMap<Access, u32>,
     asked: BTreeMap<Access, u32>,
     runs: u32,
 }
@@ -50,6 +68,7 @@ impl Provenance {
             is_late(spec)
                 && !self.sites.contains_key(&access)
                 && self.asked.get(&access).is_none_or(|&asked| asked < ENOUGH)
+                && self.in_vain.get(&access).is_none_or(|&asked| asked < IN_VAIN)
         };
         self.runs < MOST_RUNS && locations.iter().any(unknown)
     }
@@ -71,27 +90,33 @@ impl Provenance {
                 continue;
             }
             // Of many objects, the one counts that the failing thread had in its hands at the end.
-            if touched.len() > few as usize
+            let one_of_many = touched.len() > few as usize;
+            if one_of_many
                 && let Some(thread) = failing_thread(record)
                 && let Some(last) = own.rfind(|hit| hit.tid == thread)
             {
                 touched = BTreeSet::from([last.addr]);
             }
-            *self.asked.entry(access(watched)).or_default() += 1;
             if touched.len() > few as usize {
+                *self.in_vain.entry(access(watched)).or_default() += 1;
                 continue;
             }
+            *self.asked.entry(access(watched)).or_default() += 1;
             for addr in touched {
                 let around = allocations.blocks.iter();
                 let around = around.filter_map(|block| Some((block, offset(block, addr)?)));
                 for (block, offset) in around {
-                    if let Some((call, wrapped)) = allocating_call(block, few, &places, program) {
-                        let site = Site {
-                            call,
-                            offset,
-                            wrapped,
-                        };
-                        self.add(access(watched), site);
+                    let site = |(call, wrapped)| Site {
+                        call,
+                        offset,
+                        wrapped,
+                    };
+                    if let Some(call) = allocating_call(block, few, &places, program) {
+                        self.add(access(watched), site(call));
+                    }
+                    let number = numbered_call(block, &places, program).filter(|_| one_of_many);
+                    if let Some((call, wrapped, nth)) = number {
+                        self.number(access(watched), site((call, wrapped)), nth);
                     }
                 }
             }
@@ -105,6 +130,24 @@ impl Provenance {
         if known.len() > MOST_SITES {
             known.remove(0);
         }
+    }
+
+    fn number(&mut self, access: Access, site: Site, nth: u32) {
+        let known = self.numbered.entry(access).or_default();
+        match known
+            .iter_mut()
+            .find(|known| (known.site, known.nth) == (site, nth))
+        {
+            Some(known) => known.runs += 1,
+            None => known.push(Numbered { site, nth, runs: 1 }),
+        }
+    }
+
+    /// The one of many objects that several failing runs had a location in.
+    fn one_of_many(&self, access: &Access) -> Option<Numbered> {
+        let known = self.numbered.get(access)?.iter().rev();
+        let most = known.max_by_key(|known| known.runs)?;
+        (most.runs >= SAME).then_some(*most)
     }
 
     /// Whether a location was in one place of what one call allocates, whichever run it was.
@@ -121,16 +164,28 @@ impl Provenance {
         let Address::Probed(probes) = &mut spec.address else {
             return;
         };
+        if let Some(Numbered { site, nth, .. }) = self.one_of_many(&access(watched))
+            && let Some(probe) = site.probe(program)
+        {
+            let nth = Some(nth);
+            probes.insert(0, Probe { nth, ..probe });
+            return;
+        }
         let sites = self.sites.get(&access(watched)).into_iter().flatten();
-        let early: Vec<Probe> = sites
-            .filter_map(|site| after_allocation(site.call, site.offset, site.wrapped, program))
-            .collect();
+        let early: Vec<Probe> = sites.filter_map(|site| site.probe(program)).collect();
         let known = |probe: &Probe| {
             let same = |other: &Probe| (&other.module, other.addr) == (&probe.module, probe.addr);
             early.iter().any(same)
         };
         probes.retain(|probe| !known(probe));
         probes.splice(..0, early);
+    }
+}
+
+impl Site {
+    /// Where the call has returned.
+    fn probe(&self, program: &Program<'_>) -> Option<Probe> {
+        after_allocation(self.call, self.offset, self.wrapped, program)
     }
 }
 
@@ -153,6 +208,15 @@ fn offset(block: &BlockRecord, addr: RunAddr) -> Option<i64> {
     i64::try_from(offset).ok().filter(|_| offset < block.size)
 }
 
+/// The calls that led to an allocation, the allocator's first.
+fn calls_to(block: &BlockRecord, places: &Places<'_, '_, '_>, program: &Program<'_>) -> Vec<Pc> {
+    let calls = block.stack.iter().map_while(|back| {
+        let inside = places.place(back.offset(-1))?;
+        program.instruction_at(inside)
+    });
+    calls.collect()
+}
+
 /// The call that stands for an allocation: the innermost one by which few blocks were made, as far out as the address of the
 /// block is what is returned; and whether it is another than the allocator's.
 fn allocating_call(
@@ -161,13 +225,24 @@ fn allocating_call(
     places: &Places<'_, '_, '_>,
     program: &Program<'_>,
 ) -> Option<(Pc, bool)> {
-    let calls = block.stack.iter().map_while(|back| {
-        let inside = places.place(back.offset(-1))?;
-        program.instruction_at(inside)
-    });
-    let calls: Vec<Pc> = calls.collect();
+    let calls = calls_to(block, places, program);
     let at = innermost_of_few(&block.alike, few, handing_out(&calls, program))?;
     Some((*calls.get(at)?, at > 0))
+}
+
+/// The call that stands for one of many allocations, and which of them: the innermost one that returns the address of a block and made no
+/// more of them than any other.
+fn numbered_call(
+    block: &BlockRecord,
+    places: &Places<'_, '_, '_>,
+    program: &Program<'_>,
+) -> Option<(Pc, bool, u32)> {
+    let calls = calls_to(block, places, program);
+    let returning = handing_out(&calls, program);
+    let fewest = block.alike.iter().take(returning).min()?;
+    let at = block.alike.iter().position(|alike| alike == fewest)?;
+    let nth = *block.nth.get(at)?;
+    (nth <= MANY).then_some((*calls.get(at)?, at > 0, nth))
 }
 
 /// The innermost of the calls that return a block by which few others were made.
@@ -200,6 +275,7 @@ mod tests {
             size: 16,
             stack: Vec::new(),
             alike: Vec::new(),
+            nth: Vec::new(),
         };
         let at = |addr| offset(&block, RunAddr(addr));
         assert_eq!(
@@ -219,6 +295,7 @@ mod tests {
                 disp: 0,
             },
             late,
+            nth: None,
         };
         let watched = WatchedRecord {
             module: None,
@@ -241,6 +318,27 @@ mod tests {
             places: 1,
         };
         (watched, spec)
+    }
+
+    #[test]
+    fn one_of_many_objects_is_known_by_its_number_where_it_is_the_same_again() {
+        let mut provenance = Provenance::default();
+        let access = access(&location(true).0);
+        let call = Pc {
+            module: program::ModuleId(0),
+            addr: LinkAddr(0x2000),
+        };
+        let site = Site {
+            call,
+            offset: 8,
+            wrapped: false,
+        };
+        let mut seen = |nth| {
+            provenance.number(access.clone(), site, nth);
+            provenance.one_of_many(&access).map(|numbered| numbered.nth)
+        };
+        assert_eq!([2, 5, 7].map(&mut seen), [None; 3], "three runs, three objects");
+        assert_eq!(seen(5), Some(5));
     }
 
     #[test]

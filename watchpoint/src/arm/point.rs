@@ -95,6 +95,7 @@ impl<'p, 'a> Points<'p, 'a> {
             offset: segments.to_file_offset(probed)?,
             expression,
             late,
+            nth: None,
         })
     }
 

@@ -69,6 +69,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
         let until_ns = monotonic_ns();
         self.owner.clear();
         self.probes.clear();
+        self.passed.clear();
         self.resumed_ns.clear();
         self.flight.restart();
         self.holding = false;
@@ -234,20 +235,29 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
         &mut self,
         tracer: &mut Tracer<Kind>,
         tid: Tid,
-        probe: ProbeId,
+        what: ProbeId,
         registers: &Registers,
     ) -> Result<Option<Location>, WatchError> {
-        let location = usize::from(probe.location);
+        let location = usize::from(what.location);
         let Some(spec) = self.specs.get(location) else {
             return Ok(None);
         };
         let Address::Probed(probes) = &spec.address else {
             return Ok(None);
         };
-        let Some(probe) = probes.get(usize::from(probe.number)) else {
+        let Some(probe) = probes.get(usize::from(what.number)) else {
             return Ok(None);
         };
-        let late = probe.late;
+        let (late, nth) = (probe.late, probe.nth);
+        if let Some(nth) = nth {
+            let passed = self.passed.entry(what).or_default();
+            *passed += 1;
+            if *passed < nth {
+                return Ok(None);
+            }
+        } else if self.table.stays(location, spec.places) {
+            return Ok(None);
+        }
         let Some(at) = probe.locate(spec, registers, self.own_frames) else {
             return Ok(None);
         };
@@ -255,6 +265,10 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
         let known = places.contains(&(location, at));
         let watched = places.iter().any(|(_, place)| place.covers(&at));
         self.place(tracer, location, at, late)?;
+        if nth.is_some() {
+            self.table.pin(location, at);
+            self.probes.remove(what);
+        }
         let alone = tracer.threads().nth(1).is_none();
         let verdict = self.ceiling.probed(location, tid, at.addr, known, alone);
         self.obey(tracer, location, verdict)?;

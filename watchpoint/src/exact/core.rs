@@ -36,6 +36,8 @@ pub(crate) struct Core<Kind, O> {
     pub(super) modules: ModuleMap,
     pub(super) executable: Option<PathBuf>,
     pub(super) probes: Probes,
+    /// How often anybody came by where only one time counts.
+    pub(super) passed: BTreeMap<ProbeId, u32>,
     /// Locations whose file is not mapped yet.
     pub(super) waiting: Vec<usize>,
     pub(super) resumed_ns: BTreeMap<Tid, u64>,
@@ -62,6 +64,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
             executable: executable(&modules),
             modules,
             probes: Probes::default(),
+            passed: BTreeMap::new(),
             waiting: Vec::new(),
             resumed_ns: BTreeMap::new(),
             flight: Flight::default(),

@@ -37,7 +37,7 @@ pub(crate) fn watch_cookie() -> u64 {
 }
 
 /// Which probe of which location; those of the loader belong to none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ProbeId {
     pub(crate) location: u16,
     pub(crate) number: u8,

@@ -136,6 +136,7 @@ fn put_probe(out: &mut Out, probe: &Probe) {
     });
     out.word(probe.expression.disp.cast_unsigned());
     out.flag(probe.late);
+    out.option(probe.nth, |out, nth| out.word(nth.into()));
 }
 
 fn take_probe(bytes: &mut In<'_>, module: Option<PathBuf>) -> Option<Probe> {
@@ -150,6 +151,7 @@ fn take_probe(bytes: &mut In<'_>, module: Option<PathBuf>) -> Option<Probe> {
             disp: bytes.word()?.cast_signed(),
         },
         late: bytes.flag()?,
+        nth: bytes.option(|bytes| bytes.number())?,
     })
 }
 

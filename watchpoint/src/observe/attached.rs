@@ -131,7 +131,9 @@ impl Attached {
             let Address::Probed(places) = &spec.address else {
                 continue;
             };
-            let here = |place: &&Probe| place.in_process(&self.modules) == Some(probe.watched);
+            let here = |place: &&Probe| {
+                place.nth.is_none() && place.in_process(&self.modules) == Some(probe.watched)
+            };
             let found = places
                 .iter()
                 .filter(here)

@@ -64,6 +64,7 @@ fn orders_come_back_as_they_were() {
                     disp: -16,
                 },
                 late: true,
+                nth: Some(3),
             }]),
             len: 8,
             trigger: Trigger::ReadWrite,
