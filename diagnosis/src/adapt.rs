@@ -261,7 +261,8 @@ impl Adapt {
             (Some(Open::End | Open::Doubt), _) => SUCCESSES_TO_CLOSE,
             (_, true) => LEAST_SUCCESSES * SHARED_SUCCESSES,
             (Some(Open::Reverse), false) => SUCCESSES_TO_REVERSE,
-            (None, false) => LEAST_SUCCESSES,
+            (Some(Open::Unmet), false) if !patient => SUCCESSES_TO_REVERSE,
+            (Some(Open::Unmet) | None, false) => LEAST_SUCCESSES,
         };
         // Where threads could get in each other's way, what two runs met is most often those runs' own.
         let enough_of_it =
@@ -329,7 +330,8 @@ impl Adapt {
         // What one failing run showed may be that run's own: others have to show it before successful ones can refute it.
         let stands = |best: &Ranked| {
             let with = best.counts.failing_with;
-            let often = with >= RECURRENCES && run.open.is_some() && seen || with > 1 && !patient;
+            let open = run.open.is_some_and(|open| open != Open::Unmet);
+            let often = with >= RECURRENCES && open && seen || with > 1 && !patient;
             best.explains && best.counts.separate() && often
         };
         // Nor do failing runs tell more where a search would be over, had successful ones tracked as much as they.

@@ -122,6 +122,9 @@ pub struct LocationInfo {
     pub width: u32,
     /// What its bytes are.
     pub shape: Shape,
+    /// Nothing in the program has a name for it: a library's inlined code keeps it for itself.
+    #[serde(default)]
+    pub of_library: bool,
 }
 
 /// What the bytes of a value are.

@@ -34,6 +34,7 @@ impl Lab {
             variable: Some(name.into()),
             width: 8,
             shape,
+            of_library: false,
         };
         Self {
             catalogue: Catalogue {

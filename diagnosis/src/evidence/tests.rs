@@ -85,6 +85,7 @@ fn catalogue() -> Catalogue {
         variable: None,
         width: 4,
         shape: Shape::Signed,
+        of_library: false,
     };
     Catalogue {
         locations: vec![location.clone(), location],

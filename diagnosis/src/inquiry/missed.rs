@@ -3,9 +3,10 @@
 //! Registers follow what is used, and are with one of many objects while threads get in each other's way over another one. That shows when the
 //! failing thread comes to its object in the end.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::run::{Catalogue, LocationId, Run, StatementId, ThreadIx, What};
+use crate::run::{Access, Catalogue, Event, LocationId, Run, StatementId, ThreadIx, What};
 use crate::tracking::Promising;
 
 /// Statements of the slice of which it is worth more than one register.
@@ -57,38 +58,47 @@ fn of_other_objects(run: &Run) -> Vec<(LocationId, StatementId)> {
     let Some(failing) = run.failed.and_then(|failed| failed.thread) else {
         return Vec::new();
     };
-    let accesses = |location: LocationId| {
-        let events = run.events.iter().enumerate();
-        events.filter_map(move |(number, event)| match event.what {
-            What::Access(access) if access.location == location => Some((number, event, access.addr)),
-            _ => None,
-        })
-    };
-    let came_late = |&location: &LocationId| {
-        let (last, event, place) = accesses(location)
-            .filter(|(_, event, _)| event.thread == failing)
-            .last()?;
-        let alone = accesses(location).all(|(_, event, addr)| addr != place || event.thread == failing);
-        let before = accesses(location).take_while(|(number, ..)| *number <= last);
-        let mut shared: BTreeMap<u64, (BTreeSet<ThreadIx>, bool)> = BTreeMap::new();
-        for (_, event, addr) in before.filter(|(.., addr)| *addr != place) {
-            let (threads, written) = shared.entry(addr).or_default();
-            threads.insert(event.thread);
-            let writes = matches!(event.what, What::Access(access) if access.kind.writes());
-            *written |= writes && event.thread != failing;
+    let mut accesses: BTreeMap<LocationId, Vec<(usize, &Event, Access)>> = BTreeMap::new();
+    for (number, event) in run.events.iter().enumerate() {
+        if let What::Access(access) = event.what
+            && run.late.contains(&access.location)
+            && run.watched.contains(&access.location)
+        {
+            let all = accesses.entry(access.location).or_default();
+            all.push((number, event, access));
         }
-        let elsewhere = shared
-            .into_values()
-            .any(|(threads, written)| threads.len() > 1 && written);
-        (alone && elsewhere).then_some((last, location, event.statement))
-    };
-    let late = run.watched.intersection(&run.late);
-    let mut missed: Vec<_> = late.filter_map(came_late).collect();
-    missed.sort_by_key(|(last, ..)| std::cmp::Reverse(*last));
+    }
+    let mut missed: Vec<_> = accesses
+        .values()
+        .filter_map(|all| came_late(all, failing))
+        .collect();
+    missed.sort_by_key(|(number, ..)| Reverse(*number));
     let missed = missed.into_iter();
     missed
-        .map(|(_, location, statement)| (location, statement))
+        .map(|(_, event, access)| (access.location, event.statement))
         .collect()
+}
+
+/// The failing thread's last access of a location, if it had an object to itself in the end while others shared one.
+fn came_late<'r>(
+    all: &[(usize, &'r Event, Access)],
+    failing: ThreadIx,
+) -> Option<(usize, &'r Event, Access)> {
+    let last = all.iter().rposition(|(_, event, _)| event.thread == failing)?;
+    let (before, from) = all.split_at_checked(last)?;
+    let found @ (_, _, access) = *from.first()?;
+    let alone = all
+        .iter()
+        .all(|(_, event, other)| other.addr != access.addr || event.thread == failing);
+    let mut shared: BTreeMap<u64, (BTreeSet<ThreadIx>, bool)> = BTreeMap::new();
+    for (_, event, other) in before.iter().filter(|(.., other)| other.addr != access.addr) {
+        let (threads, written) = shared.entry(other.addr).or_default();
+        threads.insert(event.thread);
+        *written |= other.kind.writes() && event.thread != failing;
+    }
+    let mut shared = shared.into_values();
+    let elsewhere = shared.any(|(threads, written)| threads.len() > 1 && written);
+    (alone && elsewhere).then_some(found)
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ pub(crate) fn catalogue() -> Catalogue {
         variable: None,
         width: 8,
         shape,
+        of_library: false,
     };
     Catalogue {
         locations: vec![location(Shape::Unsigned), location(Shape::Pointer)],

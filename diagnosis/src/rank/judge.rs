@@ -164,7 +164,7 @@ impl<'a> Judge<'a> {
             } => match (test, self.restates(at.statement)) {
                 (Test::Is(_), true) => Class::FailingNumber,
                 (Test::Is(_), false) => Class::Number,
-                (_, false) if self.is_inside_a_library(at.statement, *location) => Class::Number,
+                (_, false) if self.is_kept_inside(at.statement, *location) => Class::Number,
                 (_, true) => Class::FailingValue,
                 (Test::NonZeroReadBy(_), false) => Class::Written,
                 (_, false) => Class::Value,
@@ -182,13 +182,13 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Whether a location has no name where others have one, and the failing thread did not fail of what came from there: what a library
-    /// keeps for itself has some number in each run.
-    fn is_inside_a_library(&self, statement: StatementId, location: LocationId) -> bool {
+    /// Whether a library keeps a location for itself, and the failing thread did not fail of what came from there: that has some number in
+    /// each run.
+    fn is_kept_inside(&self, statement: StatementId, location: LocationId) -> bool {
         let statement = self.catalogue.statements.get(statement.0 as usize);
-        let named = statement.is_some_and(|info| info.line.is_some() && info.gave.is_none());
         let location = self.catalogue.locations.get(location.0 as usize);
-        named && location.is_some_and(|info| info.variable.is_none())
+        let gave = statement.is_some_and(|info| info.gave.is_some());
+        location.is_some_and(|info| info.of_library) && !gave
     }
 
     /// Whether a statement is the failing one, or decides on nothing but it.

@@ -10,6 +10,8 @@ const SEVERAL: u64 = 3;
 /// Why a longer pattern at the same location, that tells as much as the best predictor, does not explain the failure yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Open {
+    /// In no successful run had its first access met what the second left, though some came after it.
+    Unmet,
     /// No successful run had its first two accesses the other way round: where one has, it is not the order of the last two
     /// alone that is to blame.
     Reverse,
@@ -62,15 +64,17 @@ fn why(predictor: &Predictor, best: &Ranked, evidence: &Evidence, ranked: &[Rank
     let known = ranked
         .iter()
         .find(|ranked| ranked.explains && ranked.predictor == *predictor);
-    let reversed = match pattern {
-        AtomicityPattern::Rwr | AtomicityPattern::Rww => returned(evidence, *location, between, first),
-        AtomicityPattern::Wwr | AtomicityPattern::Wrw => evidence.succeeded_with(*location, between, first),
-    };
+    let begins_with_read = matches!(pattern, AtomicityPattern::Rwr | AtomicityPattern::Rww);
+    let unmet = begins_with_read && !returned(evidence, *location, between, first);
+    // An order that is in the pattern may have been the other way round with something between; a value says nothing of that.
+    let reversed = evidence.succeeded_with(*location, between, first) && !(best.is_value() && unmet);
     match known {
         _ if !may_tell => None,
         Some(known) => (best.is_value() && !known.counts.convince()).then_some(Open::Doubt),
         None if !evidence.succeeded_by(*location, second) => Some(Open::End),
-        None => (ends_with_best && !reversed).then_some(Open::Reverse),
+        None if !ends_with_best => None,
+        None if !reversed => Some(Open::Reverse),
+        None => unmet.then_some(Open::Unmet),
     }
 }
 

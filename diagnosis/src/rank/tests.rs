@@ -261,6 +261,26 @@ fn what_no_successful_run_had_the_other_way_round_is_open() {
     assert_eq!(super::open(&evidence, &ranked), None);
 }
 
+/// Two workers find enough memory free (86) before one of them takes it (92), which mostly ends well. That there was less than nothing in the
+/// end follows from that, unless it is chance.
+#[test]
+fn what_a_value_follows_from_is_open_as_long_as_it_may_be_chance() {
+    let mut lab = Lab::new(&[('a', "work"), ('b', "work")], &[("free", Shape::Signed)]);
+    let short = u64::MAX - 4;
+    let mut runs = vec![lab.success("a:R86=60 b:R86=60 a:RW92=60>40 b:RW92=40>15"); 3];
+    runs.push(lab.success("a:R86=60 a:RW92=60>35 b:R86=35 b:RW92=35>5"));
+    let failing = format!("a:R86=40 b:R86=40 a:RW92=40>20 b:RW92=20>{short}");
+    runs.extend(vec![lab.failure(&failing, 'b', &[94]); 4]);
+    let (evidence, ranked) = lab.rank(&runs);
+    assert!(lab.describe(&ranked[0]).starts_with("value"));
+    assert_eq!(super::open(&evidence, &ranked), Some(Open::Doubt));
+    let serial = lab.success("a:R86=60 a:RW92=60>35 b:R86=35 b:RW92=35>5");
+    runs.extend(vec![serial; 6]);
+    let (evidence, ranked) = lab.rank(&runs);
+    assert_eq!(lab.describe(&ranked[0]), "RWW 86 92 92");
+    assert_eq!(super::open(&evidence, &ranked), None);
+}
+
 /// A transfer is said to be pending (84) after it was done (53), and the wait for it (74) fails. On a slow machine it may also fail because the
 /// transfer is not done.
 #[test]

@@ -266,6 +266,7 @@ impl Cataloguer {
                 variable: results::name(watched, program).map(Into::into),
                 width: watched.width,
                 shape: Shape::Pointer,
+                of_library: false,
             });
             self.locations.insert(key, number);
             return number;
@@ -287,6 +288,7 @@ impl Cataloguer {
             Some(_) => None,
             None => name_received(watched, program),
         };
+        let is_named = name.is_some() || received.is_some();
         self.catalogue.locations.push(LocationInfo {
             variable: name.as_ref().map(|name| name.path.as_str().into()),
             width: watched.width,
@@ -294,6 +296,8 @@ impl Cataloguer {
                 .as_ref()
                 .or(received.as_ref())
                 .map_or(Shape::Unknown, |name| shape(&name.shape)),
+            of_library: !is_named
+                && accessed_at(watched, program).is_some_and(|pc| is_of_library(pc, program)),
         });
         if let Some(name) = name {
             self.names.insert(number, name.exact);
@@ -411,6 +415,13 @@ impl Cataloguer {
     }
 }
 
+fn accessed_at(watched: &WatchedRecord, program: &Program<'_>) -> Option<Pc> {
+    Some(Pc {
+        module: module_named(watched.module.as_deref(), program)?,
+        addr: watched.access,
+    })
+}
+
 /// Whether the innermost function that an instruction belongs to is a library's.
 fn is_of_library(pc: Pc, program: &Program<'_>) -> bool {
     let frames = program
@@ -501,10 +512,7 @@ pub(crate) fn name_of_result(call: Pc, width: u32, program: &Program<'_>) -> Opt
 
 /// The same of what an access loads.
 fn name_received(watched: &WatchedRecord, program: &Program<'_>) -> Option<AccessName> {
-    let pc = Pc {
-        module: module_named(watched.module.as_deref(), program)?,
-        addr: watched.access,
-    };
+    let pc = accessed_at(watched, program)?;
     if watched.passed.is_some() || watched.within != 0 {
         return None;
     }
