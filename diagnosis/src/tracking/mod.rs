@@ -312,7 +312,8 @@ impl<'p, 'a> Tracking<'p, 'a> {
                 .and_then(|&site| planned.plan.watch_sites.get(site));
             site.is_none_or(|site| {
                 let access = self.access(site);
-                self.seen_well(&access) > 0 || self.given_up.is_quiet(&access)
+                let seen = self.seen_well(&access) > 0 || self.given_up.is_quiet(&access);
+                seen && !self.is_elsewhere(&access)
             })
         })
     }

@@ -20,6 +20,8 @@ const ENOUGH: u32 = 3;
 /// Runs that are asked at all: each allocation costs the target two probes. One that had too many of them counts for several.
 const MOST_RUNS: u32 = 24;
 const CUT_SHORT: u32 = 8;
+/// The same where a failing run has told which of many objects it may be.
+const MOST_RUNS_FOR_ONE: u32 = 72;
 /// Objects that a call makes in a run of one thread, which uses the newest. Of more, the registers would lose the one that
 /// matters; of two, where several threads use what is watched and each has its own.
 const FEW: u32 = 4;
@@ -65,12 +67,17 @@ impl Provenance {
     pub(super) fn is_wanted(&self, locations: &[(WatchedRecord, WatchSpec)]) -> bool {
         let unknown = |(watched, spec): &(WatchedRecord, WatchSpec)| {
             let access = access(watched);
+            // Which of many objects it is, only failing runs tell, and the next one may tell for certain.
+            let begun = self.numbered.contains_key(&access);
+            let is_asked = self.in_vain.get(&access).is_none_or(|&asked| asked < IN_VAIN);
+            let most = if begun { MOST_RUNS_FOR_ONE } else { MOST_RUNS };
             is_late(spec)
                 && !self.sites.contains_key(&access)
                 && self.asked.get(&access).is_none_or(|&asked| asked < ENOUGH)
-                && self.in_vain.get(&access).is_none_or(|&asked| asked < IN_VAIN)
+                && (begun || is_asked)
+                && self.runs < most
         };
-        self.runs < MOST_RUNS && locations.iter().any(unknown)
+        locations.iter().any(unknown)
     }
 
     /// Takes in what a run showed.
@@ -148,6 +155,12 @@ impl Provenance {
         let known = self.numbered.get(access)?.iter().rev();
         let most = known.max_by_key(|known| known.runs)?;
         (most.runs >= SAME).then_some(*most)
+    }
+
+    /// Whether a location is in one of many objects that is known, or may be soon.
+    pub(super) fn is_numbered(&self, access: &Access) -> bool {
+        let asked = self.asked.get(access).is_none_or(|&asked| asked < ENOUGH);
+        self.one_of_many(access).is_some() || asked && self.numbered.contains_key(access)
     }
 
     /// Whether a location was in one place of what one call allocates, whichever run it was.

@@ -227,8 +227,9 @@ impl Tracking<'_, '_> {
         let access = self.access(site);
         let seen = self.seen_well(&access);
         let is_known = seen >= ENOUGH && self.given_up.is_compared(&access, COMPARED);
+        let is_quiet = rank == Rank::Near && self.given_up.is_quiet(&access);
         let in_vain = self.given_up.is_idle(&access) || self.given_up.contains(&access);
-        if is_known || in_vain || rank == Rank::Near && self.given_up.is_quiet(&access) {
+        if in_vain || (is_known || is_quiet) && !self.is_elsewhere(&access) {
             return None;
         }
         let (watched, spec) = self.location(planned, number)?;
@@ -239,6 +240,12 @@ impl Tracking<'_, '_> {
             registers: registers_for(&[&spec]) + fixed.map_or(0, |_| registers(&spec)),
             seen,
         })
+    }
+
+    /// Whether a location is in one of many objects, and too few failing runs have watched that one from its beginning on: what others had
+    /// shows nothing.
+    pub(super) fn is_elsewhere(&self, access: &Access) -> bool {
+        self.provenance.is_numbered(access) && self.given_up.early(access) < ENOUGH
     }
 
     /// How many failing runs saw a location well: what was found late was not, and will be where failing runs had it, or where the

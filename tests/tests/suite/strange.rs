@@ -128,27 +128,6 @@ fn one_of_sixteen_threads_of_three_roles() {
     assert_root(&sketch, &[("replacer", clear, "W"), ("sender", used, "R")]);
 }
 
-/// Twelve objects are made in a loop, and two threads share one of them. Registers that follow whatever is used are elsewhere.
-#[test]
-fn one_of_many_objects_that_a_loop_made() {
-    let strange = Strange::of("desks.c");
-    strange.compile(&["gcc", "-O2", "-g", "-pthread"], &["desks.c"], "desks");
-    let sketch = compared(&["--", &strange.file("desks")]);
-    assert_eq!(sketch["failure"]["statement"]["line"], strange.line("@fail"));
-    let best = &sketch["predictors"][0];
-    assert_eq!(best["variable"], "desk->balance", "{sketch}");
-    // Which of the two saw the other's write first differs: an order, or the read and the write that it came between.
-    let (read, write) = (strange.line("@read"), strange.line("@write"));
-    assert_root(&sketch, &[("teller", write, "W")]);
-    let statements = best["statements"].as_array().unwrap();
-    assert!(
-        statements
-            .iter()
-            .all(|at| at["line"] == read || at["line"] == write),
-        "{sketch}"
-    );
-}
-
 #[test]
 fn what_main_returned_is_explained_from_where_it_was_made() {
     let strange = Strange::of("odd.c");

@@ -45,6 +45,7 @@ fn probe(model: &Model<'_>, at: LinkAddr, base: Register, disp: i64, late: bool)
             disp,
         },
         late,
+        nth: None,
     }
 }
 
@@ -134,6 +135,41 @@ fn after_an_allocation() {
         );
         assert_eq!(outcome.summary.late_armed, 0);
     }
+}
+
+/// The third of five boxes is used as often as the others, which are found at each use.
+#[test]
+fn one_of_the_objects_that_a_call_makes() {
+    if !can_watch() {
+        return;
+    }
+    let program = Program::compile("shelf.c", "-O1");
+    let model = model(&program);
+    let allocated = probe(model, after_malloc(model), Register::RAX, 8, false);
+    let third = Probe {
+        nth: Some(3),
+        ..allocated
+    };
+    let used = probe(model, entry_of(model, "use"), Register::RDI, 8, true);
+    let of_the_third = expect(&[("W", 0), ("RW", 3), ("RW", 6)]);
+    let alone = watch(vec![third.clone(), used.clone()]);
+    let outcome = launch(&program, &[], alone, Mode::Exact);
+    assert_eq!(outcome.output, "15\n");
+    assert_eq!(values(&outcome), of_the_third);
+    // With a second register, that one follows the others.
+    let mut beside = watch(vec![third, used]);
+    beside[0].places = 2;
+    let outcome = launch(&program, &[], beside, Mode::Exact);
+    let numbers = |number: u64| [("RW", number), ("RW", 2 * number)];
+    let others = [1, 2, 4, 5].into_iter().flat_map(numbers);
+    let mut all: Vec<_> = [("W", 0), ("RW", 3), ("RW", 6)]
+        .into_iter()
+        .chain(others)
+        .collect();
+    all.sort_unstable();
+    let mut found = values(&outcome);
+    found.sort_unstable();
+    assert_eq!(found, expect(&all));
 }
 
 #[test]
