@@ -1,15 +1,13 @@
 //! What is no cause beside what explains the failure.
 
-use super::{Class, Ranked, TELLING};
+use super::{Class, NEARLY_ALL, Ranked, TELLING};
 use crate::evidence::Evidence;
 use crate::predictor::{Actor, Predictor, Test, When};
 use crate::run::LocationId;
 use crate::statistics::Counts;
 
-/// The failing runs in which an explanation was that values do not come before, and its F-measure: three of four failing runs, and
-/// no other, have 94.
+/// The failing runs in which an explanation was that values do not come before.
 const SURE: u64 = 3;
-const NEARLY_ALL: u32 = 90;
 
 /// Leaves out what follows from better predictors, or says too little beside them.
 pub(super) fn leave_out(ranked: &mut Vec<Ranked>, evidence: &Evidence) {

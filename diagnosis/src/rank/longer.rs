@@ -1,10 +1,7 @@
 //! Which of two explanations says more, of an order and of a pattern that it is in.
 
-use super::Ranked;
+use super::{Ranked, SEVERAL};
 use crate::predictor::{Actor, Predictor};
-
-/// Failing runs that are not one's own.
-const SEVERAL: u64 = 3;
 
 /// Puts a pattern first that explains the failure beside an order in it which explains it, too, and is the best one.
 ///

@@ -69,6 +69,12 @@ const TELLING: u32 = 70;
 /// compared with them.
 const SHARE: u64 = 8;
 
+/// Failing runs that are not one's own.
+const SEVERAL: u64 = 3;
+
+/// The F-measure, in hundredths, of what was in nearly all of several failing runs, and hardly in another one: three of four have 94.
+const NEARLY_ALL: u32 = 90;
+
 /// A predictor with its standing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ranked {

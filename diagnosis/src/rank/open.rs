@@ -1,11 +1,8 @@
 //! What more runs may show to be the better explanation.
 
-use super::{Ranked, returned};
+use super::{Ranked, SEVERAL, returned};
 use crate::evidence::Evidence;
 use crate::predictor::{AtomicityPattern, Predictor, Role};
-
-/// Failing runs that are not one's own.
-const SEVERAL: u64 = 3;
 
 /// Why a longer pattern at the same location, that tells as much as the best predictor, does not explain the failure yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,6 +49,9 @@ fn why(predictor: &Predictor, best: &Ranked, evidence: &Evidence, ranked: &[Rank
         Predictor::Value { location: of, at, .. } => (of, at) == (location, second),
         _ => false,
     };
+    if !best.predictor.locations().contains(location) {
+        return None;
+    }
     let counts = evidence.counts(predictor);
     let may_tell = match &best.predictor {
         // What the value follows from was in all failing runs, and may have ended well in others.
@@ -59,8 +59,11 @@ fn why(predictor: &Predictor, best: &Ranked, evidence: &Evidence, ranked: &[Rank
             let in_all = counts.failing_with >= SEVERAL && counts.failing_with == counts.failing;
             ends_with_best && in_all && counts.separate()
         }
-        other => other.locations().contains(location) && counts.compare_f(&best.counts).is_ge(),
+        _ => counts.compare_f(&best.counts).is_ge(),
     };
+    if !may_tell {
+        return None;
+    }
     let known = ranked
         .iter()
         .find(|ranked| ranked.explains && ranked.predictor == *predictor);
@@ -69,7 +72,6 @@ fn why(predictor: &Predictor, best: &Ranked, evidence: &Evidence, ranked: &[Rank
     // An order that is in the pattern may have been the other way round with something between; a value says nothing of that.
     let reversed = evidence.succeeded_with(*location, between, first) && !(best.is_value() && unmet);
     match known {
-        _ if !may_tell => None,
         Some(known) => (best.is_value() && !known.counts.convince()).then_some(Open::Doubt),
         None if !evidence.succeeded_by(*location, second) => Some(Open::End),
         None if !ends_with_best => None,

@@ -1,15 +1,9 @@
 //! Which of two equally good predictors of different locations is the surer one.
 
-use super::{Class, Ranked, Showing};
+use super::{Class, NEARLY_ALL, Ranked, SEVERAL, Showing};
 
 /// How many times less likely by chance a predictor is that goes before one as good of another location.
 const MUCH_SURER: f64 = 4.0;
-
-/// Failing runs that are not one's own.
-const SEVERAL: u64 = 3;
-
-/// The F-measure, in hundredths, of what was in nearly all of several failing runs, and in no other: three of four have 94.
-const NEARLY_ALL: u32 = 90;
 
 /// Whether one failing run showed it, and no other could have: what that one wrote or met there may be its own.
 fn is_lone(ranked: &Ranked) -> bool {

@@ -1,13 +1,7 @@
 //! Which of two orders that are each other's reverse explains the failure.
 
-use super::Ranked;
+use super::{NEARLY_ALL, Ranked, SEVERAL};
 use crate::predictor::Predictor;
-
-/// Failing runs that are not one's own.
-const SEVERAL: u64 = 3;
-
-/// The F-measure, in hundredths, of what nearly all failing runs had, and hardly another one.
-const NEARLY_ALL: u32 = 90;
 
 /// Puts the order first that ends with what the failing thread met, where nearly all failing runs had it both ways.
 ///

@@ -113,15 +113,17 @@ impl Provenance {
                 let around = allocations.blocks.iter();
                 let around = around.filter_map(|block| Some((block, offset(block, addr)?)));
                 for (block, offset) in around {
+                    let calls = calls_to(block, &places, program);
+                    let returning = handing_out(&calls, program);
                     let site = |(call, wrapped)| Site {
                         call,
                         offset,
                         wrapped,
                     };
-                    if let Some(call) = allocating_call(block, few, &places, program) {
+                    if let Some(call) = allocating_call(block, few, &calls, returning) {
                         self.add(access(watched), site(call));
                     }
-                    let number = numbered_call(block, &places, program).filter(|_| one_of_many);
+                    let number = numbered_call(block, &calls, returning).filter(|_| one_of_many);
                     if let Some((call, wrapped, nth)) = number {
                         self.number(access(watched), site((call, wrapped)), nth);
                     }
@@ -232,26 +234,16 @@ fn calls_to(block: &BlockRecord, places: &Places<'_, '_, '_>, program: &Program<
 
 /// The call that stands for an allocation: the innermost one by which few blocks were made, as far out as the address of the
 /// block is what is returned; and whether it is another than the allocator's.
-fn allocating_call(
-    block: &BlockRecord,
-    few: u32,
-    places: &Places<'_, '_, '_>,
-    program: &Program<'_>,
-) -> Option<(Pc, bool)> {
-    let calls = calls_to(block, places, program);
-    let at = innermost_of_few(&block.alike, few, handing_out(&calls, program))?;
+///
+/// `calls` led to it, and so many of them return its address.
+fn allocating_call(block: &BlockRecord, few: u32, calls: &[Pc], returning: usize) -> Option<(Pc, bool)> {
+    let at = innermost_of_few(&block.alike, few, returning)?;
     Some((*calls.get(at)?, at > 0))
 }
 
 /// The call that stands for one of many allocations, and which of them: the innermost one that returns the address of a block and made no
 /// more of them than any other.
-fn numbered_call(
-    block: &BlockRecord,
-    places: &Places<'_, '_, '_>,
-    program: &Program<'_>,
-) -> Option<(Pc, bool, u32)> {
-    let calls = calls_to(block, places, program);
-    let returning = handing_out(&calls, program);
+fn numbered_call(block: &BlockRecord, calls: &[Pc], returning: usize) -> Option<(Pc, bool, u32)> {
     let fewest = block.alike.iter().take(returning).min()?;
     let at = block.alike.iter().position(|alike| alike == fewest)?;
     let nth = *block.nth.get(at)?;

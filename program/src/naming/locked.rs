@@ -123,10 +123,9 @@ fn content_of<'m, 'a>(lock: Type<'m, 'a>) -> Option<(Member, Type<'m, 'a>)> {
             .starts_with("core::cell::UnsafeCell<")
             .then(|| ty.members().into_iter().next())?
     };
-    let mut cells = lock.members().into_iter().filter_map(|member| {
+    let cells = lock.members().into_iter().filter_map(|member| {
         let inside = cell(&member)?;
         Some((member, sources.ty(inside.ty)))
     });
-    let last = cells.next()?;
-    Some(cells.last().unwrap_or(last))
+    cells.last()
 }

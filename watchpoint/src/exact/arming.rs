@@ -252,7 +252,7 @@ impl<Kind, O: Owner<Kind>> Core<Kind, O> {
         if let Some(nth) = nth {
             let passed = self.passed.entry(what).or_default();
             *passed += 1;
-            if *passed < nth {
+            if *passed != nth {
                 return Ok(None);
             }
         } else if self.table.stays(location, spec.places) {
